@@ -1,0 +1,51 @@
+"""The engine's error tree. Transports map these to their own codes in one table each."""
+
+
+class OscineError(Exception):
+    """Base of all engine errors. `code` is a stable machine-readable name; the message says what to do."""
+
+    code = "internal"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class InvalidInput(OscineError):
+    """The request cannot be served as it stands; the message names the field and its legal values."""
+
+    code = "invalid_input"
+
+
+class UnknownVoice(InvalidInput):
+    """No voice of that name is loaded."""
+
+    code = "unknown_voice"
+
+
+class CheckpointError(OscineError):
+    """A model directory is missing, incomplete or does not fit the architecture."""
+
+    code = "checkpoint"
+
+
+class Overloaded(OscineError):
+    """Serving this would break streams already admitted; try again after `retry_after_s` seconds."""
+
+    code = "overloaded"
+
+    def __init__(self, message: str, retry_after_s: float) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class Cancelled(OscineError):
+    """The stream was cancelled by its owner."""
+
+    code = "cancelled"
+
+
+class InternalError(OscineError):
+    """A fault of the engine, not of the request."""
+
+    code = "internal"
