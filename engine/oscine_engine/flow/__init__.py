@@ -1,0 +1,1 @@
+"""Speech tokens to mel: the flow-matching transformer, one-shot and streaming."""
