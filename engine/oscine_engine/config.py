@@ -5,7 +5,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 from oscine_engine.errors import CheckpointError
 
@@ -16,6 +16,9 @@ def _frozen(value: Any) -> Any:
     return tuple(_frozen(item) for item in value) if isinstance(value, list | tuple) else value
 
 
+S = TypeVar("S", bound="_Section")
+
+
 class _Section:
     """Adds `from_reference` to a dataclass whose field names are the keys of a reference section."""
 
@@ -23,14 +26,24 @@ class _Section:
 
     @classmethod
     def from_reference(cls, section: Mapping[str, Any]) -> Self:
-        """Take every known key of `section`, lists as tuples; unknown keys are left alone, absent ones keep defaults."""
-        known = {item.name for item in fields(cls)}  # type: ignore[arg-type]
-        return cls(**{key: _frozen(value) for key, value in section.items() if key in known})
+        """Take every known key of `section`, nested sections included; absent keys keep their defaults."""
+        return _read(cls, section)
+
+
+def _read(kind: type[S], section: Mapping[str, Any]) -> S:
+    values: dict[str, Any] = {}
+    for item in fields(kind):  # type: ignore[arg-type]
+        if item.name in section:
+            nested: Any = item.default_factory
+            is_section = isinstance(nested, type) and issubclass(nested, _Section)
+            value = section[item.name]
+            values[item.name] = nested.from_reference(value) if is_section else _frozen(value)
+    return kind(**values)
 
 
 @dataclass(frozen=True, slots=True)
 class LMConfig(_Section):
-    """The Qwen2 trunk and the speech tables of the language model."""
+    """The Qwen2 trunk and the speech tables of the language model (a Qwen2 config.json has the first eight keys)."""
 
     hidden_size: int = 896
     num_hidden_layers: int = 24
@@ -51,8 +64,14 @@ class LMConfig(_Section):
             )
         if self.decoder_rows < self.speech_token_size + 4:
             raise CheckpointError(
-                f"language model: {self.decoder_rows} rows cannot hold {self.speech_token_size} speech ids and 4 controls"
+                f"language model: decoder_rows {self.decoder_rows} must be at least speech_token_size + 4 = "
+                f"{self.speech_token_size + 4}"
             )
+
+    @classmethod
+    def from_reference(cls, section: Mapping[str, Any]) -> Self:
+        """The "llm" section, whose trunk sizes are nested under "qwen2"."""
+        return _read(cls, {**section.get("qwen2", {}), **section})
 
     @property
     def head_dim(self) -> int:
@@ -73,13 +92,6 @@ class LMConfig(_Section):
     @property
     def fill(self) -> int:
         return self.speech_token_size + 3
-
-    @classmethod
-    def from_reference(cls, section: Mapping[str, Any]) -> "LMConfig":
-        """The "llm" section, its nested "qwen2" included."""
-        merged = {**section["qwen2"], **section}
-        known = {item.name for item in fields(cls)}
-        return cls(**{key: value for key, value in merged.items() if key in known})
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,15 +149,6 @@ class FlowConfig(_Section):
     dit: DiTConfig = field(default_factory=DiTConfig)
     cfm: CFMConfig = field(default_factory=CFMConfig)
 
-    @classmethod
-    def from_reference(cls, section: Mapping[str, Any]) -> "FlowConfig":
-        """The "flow" section with its nested "pre_lookahead", "dit" and "cfm"."""
-        nested: dict[str, type[_Section]] = {"pre_lookahead": PreLookahead, "dit": DiTConfig, "cfm": CFMConfig}
-        known = {item.name for item in fields(cls)} - nested.keys()
-        plain = {key: _frozen(value) for key, value in section.items() if key in known}
-        built = {key: kind.from_reference(section[key]) for key, kind in nested.items() if key in section}
-        return cls(**plain, **built)
-
 
 @dataclass(frozen=True, slots=True)
 class ISTFTConfig(_Section):
@@ -197,15 +200,6 @@ class VocoderConfig(_Section):
         for rate in self.upsample_rates:
             total *= rate
         return total
-
-    @classmethod
-    def from_reference(cls, section: Mapping[str, Any]) -> "VocoderConfig":
-        """The "hift" section with its nested "istft" and "f0_predictor"."""
-        nested: dict[str, type[_Section]] = {"istft": ISTFTConfig, "f0_predictor": F0Config}
-        known = {item.name for item in fields(cls)} - nested.keys()
-        plain = {key: _frozen(value) for key, value in section.items() if key in known}
-        built = {key: kind.from_reference(section[key]) for key, kind in nested.items() if key in section}
-        return cls(**plain, **built)
 
 
 @dataclass(frozen=True, slots=True)
