@@ -1,8 +1,8 @@
 """The diffusion transformer (DiT) that estimates the velocity of a mel under flow matching.
 
-Peebles and Xie 2023 for adaLN-Zero blocks; the layout and the quirks are those of CosyVoice3: the rotary embedding turns
-the first head only, and the position embedding is a pair of causal grouped convolutions. Parameter names are those of
-the released flow.pt.
+Blocks follow adaLN-Zero (Peebles and Xie 2023, section 3.2). Layout and quirks are those of CosyVoice3: the rotary
+embedding turns the first head only, and the position embedding is a pair of causal grouped convolutions. Parameter
+names are those of the released flow.pt.
 """
 
 import math
@@ -64,7 +64,7 @@ class TimeEmbedding(nn.Module):
         exponent = torch.arange(TIME_FREQUENCIES, device=t.device, dtype=torch.float32) / (TIME_FREQUENCIES - 1)
         angle = TIME_SCALE * t.float()[:, None] * torch.exp(exponent * -math.log(10000.0))
         wave = torch.cat((angle.sin(), angle.cos()), dim=-1)
-        embedded: Tensor = self.time_mlp(wave.to(self.time_mlp[0].weight.dtype))
+        embedded: Tensor = self.time_mlp(wave.to(next(self.parameters()).dtype))
         return embedded
 
 
@@ -96,11 +96,11 @@ class InputEmbedding(nn.Module):
     def forward(self, x: Tensor, cond: Tensor, mu: Tensor, spks: Tensor, observe: Observer | None = None) -> Tensor:
         """All [B, T, channels] but `spks` [B, spk_dim] -> [B, T, dim]."""
         speaker = spks[:, None].expand(-1, x.shape[1], -1)
-        projected = self.proj(torch.cat((x, cond, mu, speaker), dim=-1))
+        projected: Tensor = self.proj(torch.cat((x, cond, mu, speaker), dim=-1))
         if observe:
             observe("input_proj", projected)
-        convolved: Tensor = self.conv_pos_embed(projected.transpose(1, 2)).transpose(1, 2)
-        return convolved + projected
+        convolved: Tensor = self.conv_pos_embed(projected.transpose(1, 2))
+        return convolved.transpose(1, 2) + projected
 
 
 class Modulation(nn.Module):
@@ -114,7 +114,7 @@ class Modulation(nn.Module):
     def forward(self, embedded: Tensor) -> tuple[Tensor, ...]:
         """`embedded` [B, dim] -> `parts` tensors [B, 1, dim]."""
         modulation: Tensor = self.linear(F.silu(embedded))
-        return modulation[:, None].chunk(self.parts, dim=-1)
+        return torch.chunk(modulation[:, None], self.parts, dim=-1)
 
 
 class Attention(nn.Module):
@@ -185,7 +185,8 @@ class Block(nn.Module):
         if observe:
             observe("attn", attended)
         x = x + gate * attended
-        return x + ff_gate * self.ff(normed(x) * (1 + ff_scale) + ff_shift)
+        fed: Tensor = self.ff(normed(x) * (1 + ff_scale) + ff_shift)
+        return x + ff_gate * fed
 
 
 class DiT(nn.Module):
@@ -214,9 +215,9 @@ class DiT(nn.Module):
     ) -> Tensor:
         """Estimate a velocity.
 
-        `x`, `mu`, `cond` [B, 80, T]; `mask` [B, 1, T], non-zero on real frames, or None when all are; `t` [B] in [0, 1];
-        `spks` [B, 80]. With `streaming` a frame sees to the end of its own chunk, else everything. Returns [B, 80, T],
-        meaningless on padding. `observe` receives intermediate states by name.
+        `x`, `mu`, `cond` [B, 80, T]; `mask` [B, 1, T], non-zero on real frames, or None when all are; `t` [B] in
+        [0, 1]; `spks` [B, 80]. With `streaming` a frame sees to the end of its own chunk, else everything. Returns
+        [B, 80, T], meaningless on padding. `observe` receives intermediate states by name.
         """
         frames = x.shape[-1]
         angles = self.rotary_embed(frames)
