@@ -1,0 +1,5 @@
+"""The one error of this room."""
+
+
+class CodecError(ValueError):
+    """Samples or bytes that cannot be converted, or a codec library that is missing; the message says what to do."""

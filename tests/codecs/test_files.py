@@ -1,0 +1,75 @@
+import io
+import struct
+
+import numpy as np
+import pytest
+import soundfile
+
+from oscine_codecs import files, pcm, wav
+from oscine_codecs.errors import CodecError
+from tests.codecs.signals import RATE, voiced
+
+
+def encoded(samples: np.ndarray, rate: int, format: str, subtype: str | None = None) -> bytes:
+    buffer = io.BytesIO()
+    soundfile.write(buffer, samples, rate, format=format, subtype=subtype)
+    return buffer.getvalue()
+
+
+def test_a_finished_wav_reads_back_exactly() -> None:
+    data = pcm.encode(voiced(1001))
+    samples, rate = files.decode(wav.header(RATE, 1001) + data)
+    assert (rate, pcm.encode(samples)) == (RATE, data)
+
+
+def test_a_streamed_wav_reads_to_its_end_and_can_be_finalised_in_place() -> None:
+    data = pcm.encode(voiced(1001))
+    streamed = wav.header(RATE) + data
+    heard, rate = soundfile.read(io.BytesIO(streamed), dtype="int16")
+    assert (rate, heard.tobytes()) == (RATE, data)
+    assert wav.header(RATE, 1001) + streamed[wav.HEADER_SIZE :] == wav.header(RATE, 1001) + data
+
+
+def test_wav_sizes_add_up() -> None:
+    header = wav.header(RATE, 1001)
+    riff, data = struct.unpack_from("<4xI", header)[0], struct.unpack_from("<I", header, 40)[0]
+    assert (len(header), data, riff) == (wav.HEADER_SIZE, 2002, 2002 + 36)
+
+
+@pytest.mark.parametrize("arguments", [(RATE, -1), (RATE, 1 << 31), (0, 5)])
+def test_impossible_wav_headers_are_refused(arguments: tuple[int, int]) -> None:
+    with pytest.raises(ValueError, match=r"WAV file|sample_rate"):
+        wav.header(*arguments)
+
+
+@pytest.mark.parametrize(("format", "rate"), [("WAV", 16000), ("FLAC", 44100), ("OGG", 48000), ("MP3", 22050)])
+def test_formats_decode_to_mono_float(format: str, rate: int) -> None:
+    wave = voiced(rate, rate=rate)
+    samples, got = files.decode(encoded(np.stack([wave, wave], axis=1), rate, format))
+    assert got == rate
+    assert samples.dtype == np.float32
+    assert abs(len(samples) - rate) < rate // 10
+    assert 0.05 < np.sqrt(np.mean(samples**2)) < 0.5
+
+
+def test_channels_are_averaged() -> None:
+    both = np.stack([np.full(100, 0.5), np.full(100, -0.25)], axis=1).astype(np.float32)
+    samples, _ = files.decode(encoded(both, RATE, "WAV", "FLOAT"))
+    assert np.allclose(samples, 0.125)
+
+
+@pytest.mark.parametrize(
+    ("data", "limits", "message"),
+    [
+        (b"", {}, "not a readable audio file"),
+        (b"this is no sound at all", {}, "not a readable audio file"),
+        (encoded(np.zeros(0, np.float32), RATE, "WAV"), {}, "no samples"),
+        (encoded(np.zeros(2 * RATE, np.float32), RATE, "FLAC"), {"max_seconds": 1.5}, "longer than 1.5 s"),
+        (encoded(np.zeros(100, np.float32), RATE, "WAV"), {"max_bytes": 99}, "at most 99"),
+        (encoded(np.zeros((10, 9), np.float32), RATE, "WAV"), {}, "9 channels"),
+        (encoded(np.array([0, np.nan], np.float32), RATE, "WAV", "FLOAT"), {}, "NaN"),
+    ],
+)
+def test_bad_files_are_refused(data: bytes, limits: dict[str, float], message: str) -> None:
+    with pytest.raises(CodecError, match=message):
+        files.decode(data, **limits)
