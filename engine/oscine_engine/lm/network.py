@@ -27,7 +27,8 @@ class RMSNorm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         wide = x.float()
         wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
-        return self.weight * wide.to(x.dtype)
+        normed: Tensor = self.weight * wide.to(x.dtype)
+        return normed
 
 
 def rope_table(positions: Tensor, head_dim: int, theta: float) -> tuple[Tensor, Tensor]:
@@ -50,7 +51,7 @@ class Attention(nn.Module):
         super().__init__()
         self.heads = config.num_attention_heads
         self.kv_heads = config.num_key_value_heads
-        self.head_dim = config.hidden_size // config.num_attention_heads
+        self.head_dim = config.head_dim
         kv_size = self.kv_heads * self.head_dim
         self.q_proj = nn.Linear(config.hidden_size, config.hidden_size)
         self.k_proj = nn.Linear(config.hidden_size, kv_size)
@@ -66,7 +67,8 @@ class Attention(nn.Module):
         k = rotate(k, cos, sin).repeat_interleave(group, dim=1)
         v = v.repeat_interleave(group, dim=1)
         out = F.scaled_dot_product_attention(rotate(q, cos, sin), k, v, is_causal=True)
-        return self.o_proj(out.transpose(1, 2).reshape(batch, length, -1))
+        projected: Tensor = self.o_proj(out.transpose(1, 2).reshape(batch, length, -1))
+        return projected
 
 
 class FeedForward(nn.Module):
@@ -79,7 +81,8 @@ class FeedForward(nn.Module):
         self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+        out: Tensor = self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+        return out
 
 
 class Layer(nn.Module):
@@ -115,7 +118,7 @@ class TextModel(nn.Module):
         self.model = Decoder(config)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         self.tie()
-        self.register_load_state_dict_post_hook(lambda module, _: module.tie())
+        self.register_load_state_dict_post_hook(lambda module, _: module.tie())  # type: ignore[no-untyped-call]
 
     def tie(self) -> None:
         self.lm_head.weight = self.model.embed_tokens.weight
@@ -132,7 +135,8 @@ class Backbone(nn.Module):
 class SpeechLM(nn.Module):
     """Text and speech ids in, speech-token logits out.
 
-    Speech ids are 0 .. speech_token_size - 1; sos, eos, task_id and fill follow, as rows of the same embedding and head.
+    Speech ids are 0 .. speech_token_size - 1; sos, eos, task_id and fill follow, as rows of the same embedding
+    and head.
     `dropout` is used in training mode only and is not part of the configuration.
     """
 
@@ -161,15 +165,18 @@ class SpeechLM(nn.Module):
 
     def embed_text(self, ids: Tensor) -> Tensor:
         """Embeddings [..., hidden] of text ids [...], each in 0 .. vocab_size - 1."""
-        return self.decoder.embed_tokens(ids)
+        embeds: Tensor = self.decoder.embed_tokens(ids)
+        return embeds
 
     def embed_speech(self, ids: Tensor) -> Tensor:
         """Embeddings [..., hidden] of speech ids or sos, eos, task_id, fill [...]."""
-        return self.speech_embedding(ids)
+        embeds: Tensor = self.speech_embedding(ids)
+        return embeds
 
     def head(self, hidden: Tensor) -> Tensor:
         """Logits [..., decoder_rows] of final-normed hidden states [..., hidden]."""
-        return self.llm_decoder(hidden)
+        logits: Tensor = self.llm_decoder(hidden)
+        return logits
 
     def forward(self, embeds: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Final-normed hidden states [B, T, hidden] of `embeds` [B, T, hidden], positions counting from 0.
@@ -178,13 +185,12 @@ class SpeechLM(nn.Module):
         zeroes the states of the padding.
         """
         length = embeds.shape[1]
-        head_dim = self.config.hidden_size // self.config.num_attention_heads
         positions = torch.arange(length, device=embeds.device)
-        cos, sin = rope_table(positions, head_dim, self.config.rope_theta)
+        cos, sin = rope_table(positions, self.config.head_dim, self.config.rope_theta)
         x = embeds
         for layer in self.decoder.layers:
             x = layer(x, cos, sin, self.dropout)
-        x = self.decoder.norm(x)
+        hidden: Tensor = self.decoder.norm(x)
         if lengths is not None:
-            x = x * (positions < lengths[:, None])[..., None]
-        return x
+            hidden = hidden * (positions < lengths[:, None])[..., None]
+        return hidden

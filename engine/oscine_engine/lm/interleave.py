@@ -1,0 +1,244 @@
+"""What the language model is fed and may say next: a state machine over plain integers.
+
+A sequence is laid out exactly as in training (`sequence.training_sequence` writes the same layout down directly). N and
+M are the block's text and speech ids, 5 and 15 in the released checkpoint; "text" is the prompt's transcript followed
+by the target text; "speech" is the prompt's speech followed by what the model says.
+
+    phase     when                         is fed                                          may say         then
+    --------  ---------------------------  ----------------------------------------------  --------------  --------
+    (start)                                sos, prefix (up to and including endofprompt)                   boundary
+    boundary  N text ids are waiting       N text ids, prompt speech up to M ids           speech          block
+    boundary  text has ended, < N waiting  the rest of the text, task_id, prompt speech    speech or eos   tail
+    boundary  otherwise                    nothing: needs text                                             boundary
+    block     fewer than M speech ids      the id just said                                speech          block
+    block     M speech ids                 the id just said, without asking for another                    boundary
+    tail      eos said, or maximum length  nothing                                                         done
+    tail      otherwise                    the id just said                                speech or eos   tail
+
+Whole mode is this table without its second row: no block is ever opened, all text comes before task_id.
+
+Why so:
+* `fill` is the training target after the M-th speech id and nowhere else, and it is never an input. So where it belongs
+  it is certain and where it does not it is an error: a block ends by count and fill is never sampled.
+* eos is a target only after task_id, so inside a block it is masked; so are all control and unused ids, everywhere.
+* A text whose length is a multiple of N still ends with a row of its own: no text, task_id, speech.
+* A block opens only when all its text is there, so text cannot run dry inside one, and the inputs depend on the text
+  alone and not on how it arrived.
+* Prompt speech that exactly fills a block is followed by text before anything is said, and prompt speech left over when
+  the text ends is laid after task_id: it is never dropped, never continued without text.
+* Nothing is said before the first target id: an empty text ends in silence, however it arrived.
+* Lengths count what the model says against the target text only. eos is masked while fewer than the minimum are said.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from typing import NamedTuple, Self
+
+from oscine_engine.config import LMConfig, TextRules
+
+
+class Kind(IntEnum):
+    """Which embedding an input id belongs to; sos, eos, task_id and fill are rows of the speech embedding."""
+
+    TEXT = 0
+    SPEECH = 1
+
+
+class Input(NamedTuple):
+    """One position of the language model's input."""
+
+    kind: Kind
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The ids and counts that shape a sequence. `text_block`, `speech_block`: ids per interleaved block (N and M)."""
+
+    speech_token_size: int
+    text_block: int = 5
+    speech_block: int = 15
+    min_ratio: float = 2
+    max_ratio: float = 20
+
+    @classmethod
+    def of(cls, lm: LMConfig, rules: TextRules) -> Self:
+        text_block, speech_block = rules.mix_ratio
+        return cls(
+            speech_token_size=lm.speech_token_size,
+            text_block=text_block,
+            speech_block=speech_block,
+            min_ratio=rules.min_token_text_ratio,
+            max_ratio=rules.max_token_text_ratio,
+        )
+
+    @property
+    def sos(self) -> Input:
+        return Input(Kind.SPEECH, self.speech_token_size)
+
+    @property
+    def eos(self) -> int:
+        return self.speech_token_size + 1
+
+    @property
+    def task_id(self) -> Input:
+        return Input(Kind.SPEECH, self.speech_token_size + 2)
+
+    @property
+    def fill(self) -> int:
+        return self.speech_token_size + 3
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A voice as the language model sees it.
+
+    prefix: text ids up to and including endofprompt; transcript: text ids of what `speech`, its speech ids, says. Both
+    of the latter are empty for a voice given by instruction.
+    """
+
+    prefix: tuple[int, ...] = ()
+    transcript: tuple[int, ...] = ()
+    speech: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.transcript and not self.speech:
+            raise ValueError("a prompt's transcript needs the speech ids that say it, or it would be spoken again")
+
+
+class Phase(Enum):
+    BOUNDARY = "boundary"
+    BLOCK = "block"
+    TAIL = "tail"
+    DONE = "done"
+
+
+class Feed(NamedTuple):
+    """Inputs for one step. If `says`, an id is to be sampled after the last one; eos is legal only if `may_end`."""
+
+    inputs: list[Input]
+    says: bool
+    may_end: bool
+
+
+class Interleaver:
+    """The machine of the table above. Text in by `add_text` and `end_text`, inputs out by `take`, ids in by `say`."""
+
+    def __init__(self, layout: Layout, prompt: Prompt, *, interleaved: bool) -> None:
+        self.layout = layout
+        self.phase = Phase.BOUNDARY
+        self.said = 0
+        self._interleaved = interleaved
+        self._text = list(prompt.transcript)
+        self._next_text = 0
+        self._target_count = 0
+        self._text_ended = False
+        self._prompt_speech = list(prompt.speech)
+        self._next_speech = 0
+        self._in_block = 0
+        self._pending = [layout.sos, *(Input(Kind.TEXT, i) for i in prompt.prefix)]
+        if interleaved:
+            self._advance()
+        else:
+            self._pending += self._take_text(len(self._text))
+
+    @property
+    def num_pending(self) -> int:
+        """Inputs that wait to be taken."""
+        return len(self._pending)
+
+    @property
+    def needs_text(self) -> bool:
+        """Nothing can be done before more text arrives or the text ends."""
+        return self.phase is Phase.BOUNDARY and not self._pending
+
+    @property
+    def min_length(self) -> int:
+        return int(self.layout.min_ratio * self._target_count)
+
+    @property
+    def max_length(self) -> int:
+        return int(self.layout.max_ratio * self._target_count)
+
+    def add_text(self, ids: Sequence[int]) -> None:
+        """Append target text ids. Raises ValueError after `end_text`."""
+        if self._text_ended:
+            raise ValueError("text was added after its end; open a new stream for it")
+        self._text += ids
+        self._target_count += len(ids)
+        self._advance()
+
+    def end_text(self) -> None:
+        """No more text will come. Repeating it changes nothing."""
+        self._text_ended = True
+        self._advance()
+
+    def take(self) -> Feed:
+        """Hand over all waiting inputs; if the feed says, `say` must follow before the next `take`."""
+        inputs, self._pending = self._pending, []
+        return Feed(inputs, self.phase in (Phase.BLOCK, Phase.TAIL), self.may_end)
+
+    @property
+    def may_end(self) -> bool:
+        """eos is legal at the next sampled position."""
+        return self.phase is Phase.TAIL and self.said >= self.min_length
+
+    def say(self, speech_id: int) -> bool:
+        """Take the sampled id; true if it is speech, false if it is eos. Raises ValueError for an id that is masked."""
+        if speech_id == self.layout.eos and self.may_end:
+            self.phase = Phase.DONE
+            return False
+        if not 0 <= speech_id < self.layout.speech_token_size or self.phase not in (Phase.BLOCK, Phase.TAIL):
+            raise ValueError(f"id {speech_id} is not legal in phase {self.phase.value} after {self.said} ids")
+        self.said += 1
+        self._in_block += 1
+        if self.phase is Phase.TAIL and self.said >= self.max_length:
+            self.phase = Phase.DONE
+            return True
+        self._pending.append(Input(Kind.SPEECH, speech_id))
+        if self.phase is Phase.BLOCK and self._in_block == self.layout.speech_block:
+            self.phase = Phase.BOUNDARY
+            self._advance()
+        return True
+
+    def _advance(self) -> None:
+        while self.phase is Phase.BOUNDARY:
+            if self._text_ended and not self._target_count:
+                self._finish()
+            elif self._interleaved and self._can_open_block():
+                self._pending += self._take_text(self.layout.text_block)
+                prompt = self._take_prompt_speech(self.layout.speech_block)
+                self._pending += prompt
+                self._in_block = len(prompt)
+                if self._in_block < self.layout.speech_block:
+                    self.phase = Phase.BLOCK
+            elif self._text_ended:
+                self._pending += self._take_text(len(self._text))
+                self._pending.append(self.layout.task_id)
+                self._pending += self._take_prompt_speech(len(self._prompt_speech))
+                self.phase = Phase.TAIL
+                if self.said >= self.max_length:
+                    self._finish()
+            else:
+                return
+
+    def _finish(self) -> None:
+        self._pending.clear()
+        self.phase = Phase.DONE
+
+    def _can_open_block(self) -> bool:
+        """All text of a block is there, and the target too if the prompt's speech would leave something to say."""
+        fills_block = len(self._prompt_speech) - self._next_speech >= self.layout.speech_block
+        has_text = len(self._text) - self._next_text >= self.layout.text_block
+        return has_text and (fills_block or self._target_count > 0)
+
+    def _take_text(self, count: int) -> list[Input]:
+        ids = self._text[self._next_text : self._next_text + count]
+        self._next_text += len(ids)
+        return [Input(Kind.TEXT, i) for i in ids]
+
+    def _take_prompt_speech(self, count: int) -> list[Input]:
+        ids = self._prompt_speech[self._next_speech : self._next_speech + count]
+        self._next_speech += len(ids)
+        return [Input(Kind.SPEECH, i) for i in ids]
