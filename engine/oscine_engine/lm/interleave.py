@@ -205,7 +205,8 @@ class Interleaver:
     def _advance(self) -> None:
         while self.phase is Phase.BOUNDARY:
             if self._text_ended and not self._target_count:
-                self._finish()
+                self._pending.clear()
+                self.phase = Phase.DONE
             elif self._interleaved and self._can_open_block():
                 self._pending += self._take_text(self.layout.text_block)
                 prompt = self._take_prompt_speech(self.layout.speech_block)
@@ -218,14 +219,8 @@ class Interleaver:
                 self._pending.append(self.layout.task_id)
                 self._pending += self._take_prompt_speech(len(self._prompt_speech))
                 self.phase = Phase.TAIL
-                if self.said >= self.max_length:
-                    self._finish()
             else:
                 return
-
-    def _finish(self) -> None:
-        self._pending.clear()
-        self.phase = Phase.DONE
 
     def _can_open_block(self) -> bool:
         """All text of a block is there, and the target too if the prompt's speech would leave something to say."""

@@ -81,7 +81,8 @@ def test_arrival_of_text_never_shows_in_the_inputs(
     fed = [i for i in at_once.inputs if i.kind is Kind.TEXT]
     assert [i.id for i in fed] == [*PREFIX, *prompt.transcript, *text]
     said = [i.id for i in at_once.inputs if i.kind is Kind.SPEECH and i.id < 100]
-    assert said == [*prompt.speech, *speech[: at_once.machine.said]]
+    spoken = [*prompt.speech, *speech[: at_once.machine.said]]
+    assert said in (spoken, spoken[:-1])
 
 
 @pytest.mark.parametrize(
