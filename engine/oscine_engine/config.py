@@ -180,7 +180,7 @@ class VocoderConfig(_Section):
     sampling_rate: int = 24000
     nsf_alpha: float = 0.1
     nsf_sigma: float = 0.003
-    nsf_voiced_threshold: float = 10
+    nsf_voiced_threshold: float = 10.0
     upsample_rates: tuple[int, ...] = (8, 5, 3)
     upsample_kernel_sizes: tuple[int, ...] = (16, 11, 7)
     istft: ISTFTConfig = field(default_factory=ISTFTConfig)
@@ -219,8 +219,8 @@ class TextRules(_Section):
     bound the speech ids per text id."""
 
     mix_ratio: tuple[int, int] = (5, 15)
-    min_token_text_ratio: float = 2
-    max_token_text_ratio: float = 20
+    min_token_text_ratio: float = 2.0
+    max_token_text_ratio: float = 20.0
     front_end: FrontEnd = "plain"
 
 

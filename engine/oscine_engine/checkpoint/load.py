@@ -1,0 +1,76 @@
+"""From a model directory to networks ready to run."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from oscine_engine.checkpoint import configuration, layout, weights
+from oscine_engine.checkpoint.noise import FixedNoise, default_noise
+from oscine_engine.checkpoint.voices import read_voices
+from oscine_engine.config import ModelConfig
+from oscine_engine.errors import CheckpointError
+from oscine_engine.flow.network import Flow
+from oscine_engine.lm.network import SpeechLM
+from oscine_engine.text.tokenizer import Tokenizer
+from oscine_engine.vocoder.network import HiFT
+from oscine_engine.voices.prompt import VoicePrompt
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Checkpoint:
+    """A loaded model: networks in evaluation mode, without gradients, on one device; voices and noise on the CPU."""
+
+    config: ModelConfig
+    lm: SpeechLM
+    flow: Flow
+    vocoder: HiFT
+    tokenizer: Tokenizer
+    voices: Mapping[str, VoicePrompt]
+    noise: FixedNoise
+    files: layout.ModelFiles
+
+    @property
+    def directory(self) -> Path:
+        return self.files.directory
+
+
+def load(
+    directory: str | Path | None = None,
+    *,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.float32,
+    lm_file: layout.LMFile = "llm",
+) -> Checkpoint:
+    """Load a CosyVoice3 model directory, or the embedded voice if none is given.
+
+    `dtype` is that of the language model and the flow; the vocoder stays float32, since errors in its phase add up.
+    Raises CheckpointError for anything missing, damaged or of another shape.
+    """
+    files = layout.find(directory, lm_file)
+    config = configuration.read_config(files)
+    tokenizer = Tokenizer.load(files.text_model)
+    if tokenizer.vocab_size > config.lm.vocab_size:
+        raise CheckpointError(
+            f"{files.text_model}: the tokenizer has {tokenizer.vocab_size} entries, the model {config.lm.vocab_size}"
+        )
+    lm, flow, vocoder = SpeechLM(config.lm), Flow(config.flow), HiFT(config.vocoder)
+    speech_state = weights.read(files.lm)
+    if files.lm.suffix == ".safetensors":
+        speech_state = weights.retie(speech_state)
+    weights.load_into(lm, speech_state, str(files.lm))
+    weights.load_into(flow, weights.read(files.flow), str(files.flow))
+    weights.load_into(vocoder, weights.vocoder_keys(weights.read(files.vocoder)), str(files.vocoder))
+    for module, kind in ((lm, dtype), (flow, dtype), (vocoder, torch.float32)):
+        module.to(device, kind).eval().requires_grad_(False)
+    return Checkpoint(
+        config=config,
+        lm=lm,
+        flow=flow,
+        vocoder=vocoder,
+        tokenizer=tokenizer,
+        voices=read_voices(files.voices, tokenizer.decode) if files.voices else {},
+        noise=default_noise(config),
+        files=files,
+    )

@@ -1,0 +1,99 @@
+"""The voices file of a model directory, spk2info.pt: name -> prompts and embeddings.
+
+Each entry has the released keys: prompt_text, llm_prompt_speech_token and flow_prompt_speech_token (int32 [1, n]),
+prompt_speech_feat [1, 2n, 80], flow_embedding [1, 192]. Released files hold prompt_text as ids, ours as a string;
+ours add language, description and transcript.
+"""
+
+import logging
+import pickle
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from oscine_engine.errors import CheckpointError, InvalidInput
+from oscine_engine.text.marks import END_OF_PROMPT
+from oscine_engine.voices.prompt import Language, VoicePrompt
+
+_NEEDED = ("flow_prompt_speech_token", "prompt_speech_feat", "flow_embedding")
+_log = logging.getLogger(__name__)
+
+
+def read_voices(path: Path, decode: Callable[[list[int]], str]) -> dict[str, VoicePrompt]:
+    """Every usable voice of the file; `decode` turns text ids into text.
+
+    Entries without a flow prompt (speaker embeddings alone, as older models had) are skipped with a warning. Raises
+    CheckpointError for a file that is not plain data or an entry whose shapes do not fit.
+    """
+    try:
+        table = torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, EOFError, RuntimeError) as error:
+        raise CheckpointError(f"{path} is damaged or holds more than plain data: {error}") from error
+    if not isinstance(table, Mapping) or not all(isinstance(entry, Mapping) for entry in table.values()):
+        raise CheckpointError(f"{path} must map voice names to their prompts")
+    voices = {}
+    for name, entry in table.items():
+        if any(key not in entry for key in _NEEDED):
+            _log.warning("voice %s of %s has no flow prompt (%s) and is skipped", name, path, ", ".join(_NEEDED))
+            continue
+        try:
+            voices[str(name)] = _voice(str(name), entry, decode)
+        except InvalidInput as error:
+            raise CheckpointError(f"{path}: {error}") from error
+    return voices
+
+
+def _voice(name: str, entry: Mapping[str, Any], decode: Callable[[list[int]], str]) -> VoicePrompt:
+    spoken = entry.get("prompt_text", "")
+    text = decode(spoken.flatten().tolist()) if isinstance(spoken, Tensor) else str(spoken)
+    prefix, mark, tail = text.partition(END_OF_PROMPT)
+    transcript = str(entry.get("transcript", tail))
+    tokens = _ids(entry["flow_prompt_speech_token"])
+    mel = entry["prompt_speech_feat"].float().flatten(0, -2)
+    count = min(tokens.numel(), mel.shape[0] // 2)
+    return VoicePrompt(
+        name=name,
+        language=_language(entry.get("language"), text + transcript),
+        description=str(entry.get("description", "")),
+        prompt_text=prefix + mark,
+        transcript=transcript,
+        lm_speech_tokens=_ids(entry.get("llm_prompt_speech_token", torch.zeros(0))),
+        flow_speech_tokens=tokens[:count],
+        mel=mel[: 2 * count],
+        embedding=entry["flow_embedding"].float().flatten(),
+    )
+
+
+def _ids(value: Tensor) -> Tensor:
+    return value.flatten().to(torch.int32)
+
+
+def _language(given: object, text: str) -> Language:
+    if given in ("en", "zh"):
+        return "zh" if given == "zh" else "en"
+    return "zh" if any("\u4e00" <= char <= "\u9fff" for char in text) else "en"
+
+
+def write_voices(voices: Mapping[str, VoicePrompt], path: Path) -> None:
+    """Write voices so that read_voices gives them back."""
+    torch.save({name: _entry(voice) for name, voice in voices.items()}, path)
+
+
+def _entry(voice: VoicePrompt) -> dict[str, Any]:
+    tensors = {
+        "llm_prompt_speech_token": voice.lm_speech_tokens[None],
+        "flow_prompt_speech_token": voice.flow_speech_tokens[None],
+        "prompt_speech_feat": voice.mel[None],
+        "llm_embedding": voice.embedding[None],
+        "flow_embedding": voice.embedding[None],
+    }
+    return {
+        **{key: value.detach().to("cpu").clone() for key, value in tensors.items()},
+        "prompt_text": voice.prompt_text,
+        "transcript": voice.transcript,
+        "language": voice.language,
+        "description": voice.description,
+    }
