@@ -114,7 +114,8 @@ class Modulation(nn.Module):
     def forward(self, embedded: Tensor) -> tuple[Tensor, ...]:
         """`embedded` [B, dim] -> `parts` tensors [B, 1, dim]."""
         modulation: Tensor = self.linear(F.silu(embedded))
-        return torch.chunk(modulation[:, None], self.parts, dim=-1)
+        parts: tuple[Tensor, ...] = torch.chunk(modulation[:, None], self.parts, dim=-1)
+        return parts
 
 
 class Attention(nn.Module):
@@ -185,8 +186,9 @@ class Block(nn.Module):
         if observe:
             observe("attn", attended)
         x = x + gate * attended
-        fed: Tensor = self.ff(normed(x) * (1 + ff_scale) + ff_shift)
-        return x + ff_gate * fed
+        fed = self.ff(normed(x) * (1 + ff_scale) + ff_shift)
+        after: Tensor = x + ff_gate * fed
+        return after
 
 
 class DiT(nn.Module):
