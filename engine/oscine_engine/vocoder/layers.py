@@ -68,7 +68,8 @@ def normed(conv: Conv, deviation: float | None = None) -> Conv:
     """`conv` under weight norm, its weight first drawn from N(0, deviation) if given."""
     if deviation is not None:
         nn.init.normal_(conv.weight, 0.0, deviation)
-    return weight_norm(conv)
+    weight_norm(conv)
+    return conv
 
 
 class Snake(nn.Module):
@@ -120,11 +121,16 @@ class Upsample(Conv):
                 merge[tap, phase, self.taps - 1 + (phase - self.left + tap) // rate] = 1
         self.register_buffer("merge", merge, persistent=False)
         self.left = self.taps - 1
+        self.fixed: tuple[Tensor, Tensor] | None = None
+
+    def merged(self) -> tuple[Tensor, Tensor]:
+        """Weight [outputs * rate, inputs, taps] and bias [outputs * rate] of the low-rate convolution."""
+        weight = torch.einsum("oik,kpt->opit", self.weight, cast(Tensor, self.merge).to(self.weight.dtype))
+        return weight.flatten(0, 1).contiguous(), cast(Tensor, self.bias).repeat_interleave(self.rate)
 
     def forward(self, x: Tensor) -> Tensor:
         """`x` [B, inputs, left + T] carries its past of `left` low-rate columns."""
-        weight = torch.einsum("oik,kpt->opit", self.weight, cast(Tensor, self.merge).to(self.weight.dtype))
-        bias = cast(Tensor, self.bias).repeat_interleave(self.rate)
-        y = F.conv1d(x, weight.flatten(0, 1), bias)
+        y = F.conv1d(x, *(self.fixed or self.merged()))
         batch, _, columns = y.shape
-        return y.view(batch, self.out_channels, self.rate, columns).transpose(2, 3).reshape(batch, self.out_channels, -1)
+        y = y.view(batch, self.out_channels, self.rate, columns)
+        return y.transpose(2, 3).reshape(batch, self.out_channels, columns * self.rate)

@@ -81,8 +81,7 @@ class HiFT(nn.Module):
         """conv_pre's output [B, C, T] and the source spectrum (see `stage`) -> raw bins [B, 18, T * 120 (+ 1)]."""
         for index in range(len(self.ups)):
             x = self.stage(index, x, spectrum, past)
-        conv = cast(Conv, self.conv_post)
-        return cast(Tensor, conv(past.extend(F.leaky_relu(x), conv.left)))
+        return cast(Tensor, self.conv_post(past.extend(F.leaky_relu(x), self.conv_post.left)))
 
     def polar(self, bins: Tensor) -> tuple[Tensor, Tensor]:
         """Raw bins [B, 18, N] -> magnitude in [0, 100] and phase in radians, float32 [B, 9, N] each."""

@@ -19,8 +19,8 @@ class Source(nn.Module):
         self.config = config
         self.l_linear = nn.Linear(config.nb_harmonics + 1, 1)
 
-    def harmonics(self, f0: Tensor, start: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Hz [B, T] -> (sines [B, T, H] float32, running phase in turns a sample [B, T, H] float64).
+    def waves(self, f0: Tensor, start: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Hz [B, T] -> (unit sines [B, T, H] float32, running phase in turns a sample [B, T, H] float64).
 
         `start` [B, H] float64 is the running phase before the first frame. The increments are float32 and the sum
         float64, rounded to float32 for the sine: as torch's CPU cumsum does it, and so the released models' way.
@@ -33,7 +33,12 @@ class Source(nn.Module):
         if start is not None:
             running = running + start[:, None]
         angle = running.float() * (2 * math.pi) * float(config.samples_per_frame)
-        return config.nsf_alpha * torch.sin(angle) * self.voiced(f0), running
+        return torch.sin(angle), running
+
+    def harmonics(self, f0: Tensor, start: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """`waves` at their amplitude, silent where unvoiced."""
+        sines, running = self.waves(f0, start)
+        return self.config.nsf_alpha * sines * self.voiced(f0), running
 
     def voiced(self, f0: Tensor) -> Tensor:
         """1 where F0 is above the threshold, else 0: [B, T] -> float32 [B, T, 1]."""

@@ -1,0 +1,28 @@
+"""One stream's vocoder state, between steps."""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+
+@dataclass(slots=True, eq=False)
+class VocoderStream:
+    """Made by `VocoderRunner.open`, changed only by its `step`. Dropping it frees all it holds.
+
+    pending: mel frames received but not decoded yet, [n, 80]; four of them stay behind until the last step.
+    decoded: mel frames turned into samples so far.
+    memory, pitch, phase: past of the network (see `carry.Layout`), of the F0 predictor (float64), and the running
+    phase of the harmonics in turns a sample (float64 [H]); None before the first frame.
+    """
+
+    pending: Tensor
+    decoded: int = 0
+    ended: bool = False
+    memory: Tensor | None = field(default=None, repr=False)
+    pitch: Tensor | None = field(default=None, repr=False)
+    phase: Tensor | None = field(default=None, repr=False)
+
+    @classmethod
+    def empty(cls, channels: int, device: torch.device) -> "VocoderStream":
+        return cls(torch.zeros(0, channels, device=device))
