@@ -1,0 +1,78 @@
+# Everything runs in .venv, which each target sets up by itself the first time. Variables that may be given:
+#   PYTHON=python3.12      the interpreter to build .venv with (3.11 or newer)
+#   TORCH_INDEX_URL=...    a package index that carries CPU builds of torch, for machines without an NVIDIA GPU where
+#                          pip would otherwise fetch the CUDA build of about 3 GB
+#   ARGS="..."             more arguments for demo, serve, test and bench
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PROTO_VENV := $(VENV)/proto
+
+.PHONY: help demo serve test lint format proto bench clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make demo    speak a text as it is written, into out/demo.wav"
+	@echo "make serve   run the service"
+	@echo "make test    run the tests        make lint   check style, types, layers and licences"
+	@echo "make proto   regenerate stubs     make bench  measure this machine"
+
+demo: $(VENV)/.run
+	@$(BIN)/oscine demo $(ARGS)
+
+serve: $(VENV)/.run
+	@$(BIN)/oscine serve $(ARGS)
+
+test: $(VENV)/.dev
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tools/licences.py
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.dev
+	@$(BIN)/python -m bench $(ARGS)
+
+proto: $(PROTO_VENV)/.ready
+	@PATH="$(CURDIR)/$(PROTO_VENV)/bin:$$PATH" $(PROTO_VENV)/bin/python tools/generate_stubs.py
+
+clean:
+	rm -rf $(VENV) out dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+
+$(VENV)/.python:
+	@PYTHON="$(PYTHON)" tools/prepare.sh venv $(VENV)
+	@touch $@
+
+$(VENV)/.opus: $(VENV)/.python
+	@PYTHON="$(BIN)/python" tools/prepare.sh opus
+	@touch $@
+
+$(VENV)/.torch: $(VENV)/.python tools/install_torch.py
+	@$(BIN)/python tools/install_torch.py
+	@touch $@
+
+$(VENV)/.run: pyproject.toml $(VENV)/.torch $(VENV)/.opus
+	@echo "python: installing oscine and what it runs on"
+	@$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run
+	@echo "python: installing what tests and checks need"
+	@$(PIP) --editable '.[dev]'
+	@touch $@
+
+# Its own environment with fixed versions: stubs made by protobuf 6 tools run on protobuf 6 and 7.
+$(PROTO_VENV)/.ready: $(VENV)/.python
+	@echo "proto: installing the generators"
+	@$(BIN)/python -m venv $(PROTO_VENV)
+	@$(PROTO_VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
+		grpcio-tools==1.76.0 mypy-protobuf==3.7.0 'setuptools<81'
+	@touch $@

@@ -1,0 +1,69 @@
+#!/bin/sh
+# Prepares what pip cannot: a Python of at least 3.11 with venv, the folder .venv, and the system's Opus library.
+# Usage: tools/prepare.sh venv DIR | opus
+set -eu
+
+say() { echo "$1" >&2; }
+
+fail() {
+    say "error: $1"
+    exit 1
+}
+
+# Installs Debian packages as root or through sudo; where neither works, says what to type.
+install_packages() {
+    if ! command -v apt-get >/dev/null 2>&1; then
+        fail "missing: $*. This system has no apt-get; install them with its own package manager and run make again."
+    fi
+    if [ "$(id -u)" = 0 ]; then
+        as_root=""
+    elif command -v sudo >/dev/null 2>&1 && { [ -t 0 ] || sudo -n true 2>/dev/null; }; then
+        as_root="sudo"
+    else
+        fail "missing: $*. Run 'apt-get update && apt-get install -y $*' as root, then make again."
+    fi
+    say "system: installing $*"
+    $as_root apt-get -qq update >&2
+    # shellcheck disable=SC2086
+    DEBIAN_FRONTEND=noninteractive $as_root apt-get -qq install -y --no-install-recommends "$@" >&2
+}
+
+new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
+
+# The first interpreter that is new enough: the one asked for, python3, then versioned names.
+find_python() {
+    for name in ${PYTHON:-python3 python3.13 python3.12 python3.11}; do
+        if command -v "$name" >/dev/null 2>&1 && new_enough "$name"; then
+            command -v "$name"
+            return 0
+        fi
+    done
+    return 1
+}
+
+make_venv() {
+    if ! command -v "${PYTHON:-python3}" >/dev/null 2>&1 && [ -z "${PYTHON:-}" ]; then
+        install_packages python3 python3-venv
+    fi
+    python=$(find_python) || fail "Oscine needs Python 3.11 or newer, found $("${PYTHON:-python3}" --version 2>&1). \
+Install a newer one (apt-get install python3.11 python3.11-venv where offered) and run make PYTHON=python3.11 ..."
+    if ! "$python" -c 'import venv, ensurepip' 2>/dev/null; then
+        install_packages "python$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv"
+    fi
+    say "python: creating $1 with $("$python" --version)"
+    "$python" -m venv "$1"
+}
+
+have_opus() { "${PYTHON:-python3}" -c 'import ctypes.util, sys; sys.exit(ctypes.util.find_library("opus") is None)'; }
+
+case "${1:-}" in
+venv) make_venv "$2" ;;
+opus)
+    if have_opus; then
+        say "opus: libopus is installed"
+    else
+        install_packages libopus0
+    fi
+    ;;
+*) fail "usage: tools/prepare.sh venv DIR | opus" ;;
+esac
