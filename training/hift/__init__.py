@@ -1,0 +1,1 @@
+"""Adversarial training of the vocoder."""

@@ -1,0 +1,312 @@
+"""Train the vocoder: python -m training.hift.train WORK OUT --seconds 1300.
+
+WORK is where `training.data` prepared the corpus; OUT receives `hift.safetensors` (the averaged weights, fp16),
+`state.pt` (all of the training, replaced every minute), `log.csv` and, at the end, a few resynthesised clips. The
+same command resumes; `--seconds` counts the training time of all its runs together, and the learning rate follows it.
+
+The first `--warm-up` steps see the mel and F0 losses alone; then the discriminators join. A later run of its own,
+`--from-mels FLOW.npy --start OUT/state.pt`, tunes the vocoder on mels of the flow (see training.flow_mels).
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import math
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import soundfile
+import torch
+from torch import Tensor
+
+from oscine_engine.checkpoint.weights import save_quantised
+from oscine_engine.config import F0Config, VocoderConfig
+from oscine_engine.vocoder.f0 import LOOK_RIGHT
+from oscine_engine.vocoder.network import HiFT
+from training.data import MEL, Corpus
+from training.graphed import Graphed, Update, autocast
+from training.hift import losses
+from training.hift.crops import HOP, Crops, pick
+from training.hift.discriminators import Discriminators
+
+MEL_WEIGHT, FEATURE_WEIGHT, ADVERSARIAL_WEIGHT = 45.0, 2.0, 1.0
+LAST_LR = 0.02
+LOG_STEPS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the command line decides. Learning rates are the first ones of a cosine down to LAST_LR of themselves."""
+
+    seconds: float
+    warm_up: int = 2500
+    batch: int = 32
+    frames: int = 32
+    width: int = 128
+    period_channels: tuple[int, ...] = (32, 128, 256, 512, 512)
+    spectrum_channels: int = 32
+    lr: float = 3e-4
+    f0_lr: float = 1e-3
+    judge_lr: float = 2e-4
+    seed: int = 0
+
+
+class Trainer:
+    """The vocoder, its discriminators and one captured step of each kind."""
+
+    def __init__(self, plan: Plan, crops: Crops, device: torch.device) -> None:
+        torch.manual_seed(plan.seed)
+        self.plan, self.crops, self.device = plan, crops, device
+        config = VocoderConfig(base_channels=plan.width, f0_predictor=F0Config(cond_channels=plan.width))
+        self.hift = HiFT(config).to(device).train()
+        with torch.no_grad():
+            # Start in the range of voices: the output is in Hz, and Adam moves a weight by its rate a step at most.
+            self.hift.f0_predictor.classifier.weight.mul_(30)
+            self.hift.f0_predictor.classifier.bias.fill_(120)
+        self.judges = Discriminators(period_channels=plan.period_channels, spectrum_channels=plan.spectrum_channels).to(
+            device
+        )
+        self.distance = losses.MelDistance().to(device)
+        body = [part for name, part in self.hift.named_children() if name not in ("f0_predictor", "spectrum")]
+        adam = {"betas": (0.8, 0.99), "weight_decay": 1e-3}
+        self.updates = {
+            "body": Update(body, plan.lr, clip=10000.0, ema_decay=0.999, **adam),  # type: ignore[arg-type]
+            "f0": Update([self.hift.f0_predictor], plan.f0_lr, clip=10.0, ema_decay=0.999, **adam),  # type: ignore[arg-type]
+            "judge": Update([self.judges], plan.judge_lr, clip=1000.0, **adam),  # type: ignore[arg-type]
+        }
+        self.steps, self.seconds = 0, 0.0
+        self.run = Graphed(self.step, device)
+
+    def generate(self, mel: Tensor, offset: Tensor) -> tuple[Tensor, Tensor]:
+        """Samples [B, frames * 480] from frame `offset` on, and F0 [B, T]. Phase and noise are drawn anew."""
+        f0 = self.hift.f0(mel)
+        batch, frames = f0.shape
+        order = torch.arange(1, self.hift.config.nb_harmonics + 2, device=mel.device, dtype=torch.float64)
+        start = torch.rand(batch, 1, device=mel.device, dtype=torch.float64) * order / HOP
+        noise = torch.rand(batch, frames * HOP, len(order), device=mel.device)
+        wave = self.hift.decode(mel, self.hift.source(f0, noise, start))
+        return pick(wave, offset, self.crops.frames * HOP, HOP), f0
+
+    def step(self, _: dict[str, Tensor], adversarial: bool) -> dict[str, Tensor]:
+        """One update of everything that the phase trains."""
+        crop = self.crops.draw(self.plan.batch)
+        fake, f0 = self.generate(crop.mel, crop.offset)
+        out = self._judge(crop.wave, fake.detach()) if adversarial else {}
+        self.updates["body"].zero()
+        self.updates["f0"].zero()
+        mel = self.distance(fake, crop.wave)
+        known = f0.shape[1] - LOOK_RIGHT
+        f0, true_f0 = f0[:, :known], crop.f0[:, :known]
+        pitch = losses.f0_loss(f0, true_f0)
+        total = MEL_WEIGHT * mel + pitch
+        if adversarial:
+            self.judges.requires_grad_(False)
+            with autocast(self.device):
+                with torch.no_grad():
+                    real = self.judges(crop.wave)
+                judged = self.judges(fake)
+            fooled, feature = losses.adversarial_loss(judged), losses.feature_loss(real, judged)
+            total = total + ADVERSARIAL_WEIGHT * fooled + FEATURE_WEIGHT * feature
+            out |= {"fooled": fooled, "feature": feature}
+        total.backward()
+        self.judges.requires_grad_(True)
+        out |= {"mel": mel, "f0": pitch, **losses.f0_report(f0.detach(), true_f0)}
+        out |= {"norm": self.updates["body"].apply(), "f0_norm": self.updates["f0"].apply()}
+        return {name: value.detach() for name, value in out.items()}
+
+    def _judge(self, wave: Tensor, fake: Tensor) -> dict[str, Tensor]:
+        self.updates["judge"].zero()
+        with autocast(self.device):
+            real, judged = self.judges(wave), self.judges(fake)
+        loss = losses.discriminator_loss(real, judged)
+        loss.backward()
+        return {"judge": loss, "judge_norm": self.updates["judge"].apply()}
+
+    def set_rates(self) -> None:
+        """Cosine over the planned seconds."""
+        done = min(1.0, self.seconds / self.plan.seconds)
+        share = LAST_LR + (1 - LAST_LR) * 0.5 * (1 + math.cos(math.pi * done))
+        for name, rate in (("body", self.plan.lr), ("f0", self.plan.f0_lr), ("judge", self.plan.judge_lr)):
+            self.updates[name].set_lr(rate * share)
+
+    def save(self, out: Path) -> None:
+        """Replace OUT's state and exported weights, each in one move."""
+        state: dict[str, Any] = {name: update.state_dict() for name, update in self.updates.items()}
+        torch.save({**state, "steps": self.steps, "seconds": self.seconds}, out / "state.part")
+        os.replace(out / "state.part", out / "state.pt")
+        self.swap()
+        save_quantised(self.hift.state_dict(), out / "hift.part", "fp16")
+        self.swap()
+        os.replace(out / "hift.part", out / "hift.safetensors")
+
+    def load(self, path: Path, fresh: bool) -> None:
+        """Resume from a state, or with `fresh` start a new clock from its averaged weights."""
+        state = torch.load(path, map_location=self.device, weights_only=True)
+        for name, update in self.updates.items():
+            update.load_state_dict(state[name])
+        if fresh:
+            self.swap()
+            self.updates["body"].reset_ema()
+            self.updates["f0"].reset_ema()
+        else:
+            self.steps, self.seconds = state["steps"], state["seconds"]
+
+    def swap(self) -> None:
+        """Exchange the vocoder's weights and their averages."""
+        self.updates["body"].swap_ema()
+        self.updates["f0"].swap_ema()
+
+    @torch.no_grad()
+    def resynthesise(self, mel: Tensor) -> tuple[Tensor, Tensor]:
+        """mel [80, T] -> samples [T * 480] and Hz [T], by the averaged weights as at inference."""
+        self.swap()
+        self.hift.eval()
+        generator = torch.Generator(mel.device).manual_seed(0)
+        shape = (1, mel.shape[1] * HOP, self.hift.config.nb_harmonics + 1)
+        noise = torch.rand(shape, device=mel.device, generator=generator)
+        f0 = self.hift.f0(mel[None])
+        wave = self.hift.decode(mel[None], self.hift.source(f0, noise))
+        self.hift.train()
+        self.swap()
+        return wave[0], f0[0]
+
+
+class Log:
+    """A CSV file that grows over several runs. Columns are fixed by the first line."""
+
+    COLUMNS = (
+        *("steps", "seconds", "mel", "f0", "voicing_error", "pitch_error", "norm", "f0_norm"),
+        *("fooled", "feature", "judge", "judge_norm", "valid_mel", "valid_voicing", "valid_pitch"),
+    )
+
+    def __init__(self, path: Path) -> None:
+        new = not path.exists()
+        self.file = path.open("a", newline="")
+        self.writer = csv.DictWriter(self.file, self.COLUMNS, restval="")
+        if new:
+            self.writer.writeheader()
+
+    def write(self, row: dict[str, float]) -> None:
+        rounded = {name: f"{value:.5g}" if isinstance(value, float) else value for name, value in row.items()}
+        self.writer.writerow(rounded)
+        self.file.flush()
+        print(" ".join(f"{name} {value}" for name, value in rounded.items()), flush=True)
+
+
+def validate(trainer: Trainer, corpus: Corpus, mels: Tensor, clips: list[int]) -> dict[str, float]:
+    """Mean mel distance and F0 errors of whole held-out clips."""
+    rows = []
+    for clip in clips:
+        frames = slice(int(corpus.starts[clip]) * MEL, int(corpus.starts[clip + 1]) * MEL)
+        wave, f0 = trainer.resynthesise(mels[frames].T.float())
+        real = corpus.arrays["audio"][frames.start * HOP : frames.stop * HOP].float() / 32768
+        report = losses.f0_report(f0, corpus.arrays["f0"][frames].float())
+        with torch.no_grad():
+            distance = trainer.distance(wave[None], real[None])
+        rows.append([float(distance), float(report["voicing_error"]), float(report["pitch_error"])])
+    return dict(zip(("valid_mel", "valid_voicing", "valid_pitch"), map(float, np.mean(rows, axis=0)), strict=True))
+
+
+def fit(trainer: Trainer, corpus: Corpus, mels: Tensor, out: Path, save_every: float = 60.0) -> None:
+    """Train until the planned seconds are used up. Raises FloatingPointError if a loss is not finite."""
+    log = Log(out / "log.csv")
+    valid = list(corpus.valid[:8] if len(corpus.valid) else corpus.train[:2])
+    base, began, saved = trainer.seconds, time.monotonic(), time.monotonic()
+    while trainer.seconds < trainer.plan.seconds:
+        trainer.set_rates()
+        for _ in range(LOG_STEPS):
+            values = trainer.run({}, trainer.steps >= trainer.plan.warm_up)
+            trainer.steps += 1
+            if trainer.steps == min(500, trainer.plan.warm_up):
+                trainer.updates["body"].reset_ema()
+                trainer.updates["f0"].reset_ema()
+        read = {name: float(value) for name, value in values.items()}
+        trainer.seconds = base + time.monotonic() - began
+        if not all(map(math.isfinite, read.values())):
+            raise FloatingPointError(f"step {trainer.steps}: {read}; {out}/state.pt is the last good state")
+        last = trainer.seconds >= trainer.plan.seconds
+        if last or time.monotonic() - saved > save_every:
+            saved = time.monotonic()
+            trainer.save(out)
+            read |= validate(trainer, corpus, mels, valid)
+        log.write({"steps": trainer.steps, "seconds": trainer.seconds, **read})
+    for clip in valid[:4]:
+        frames = slice(int(corpus.starts[clip]) * MEL, int(corpus.starts[clip + 1]) * MEL)
+        wave, _ = trainer.resynthesise(mels[frames].T.float())
+        sample = out / f"{corpus.clips[clip]['id']}.ogg"
+        soundfile.write(sample, wave.cpu().numpy(), 24000, format="OGG", subtype="OPUS")
+
+
+def build(
+    work: Path, plan: Plan, device: torch.device, flow_mels: Path | None, real_share: float
+) -> tuple[Trainer, Corpus]:
+    """Load the corpus onto the device and set up a trainer over its training clips."""
+    corpus = Corpus(work / "data", device, ("audio", "mel", "f0"))
+    mel = corpus.arrays["mel"][None]
+    if flow_mels is not None:
+        made = torch.from_numpy(np.load(flow_mels)).to(device)
+        if made.shape != mel.shape[1:]:
+            raise ValueError(
+                f"{flow_mels} is {tuple(made.shape)}, the corpus needs {tuple(mel.shape[1:])}: make it anew"
+            )
+        mel = torch.stack((corpus.arrays["mel"].half(), made.half()))
+    starts, lengths = (torch.from_numpy(a[corpus.train] * MEL) for a in (corpus.starts, corpus.lengths))
+    crops = Crops(mel, corpus.arrays["f0"], corpus.arrays["audio"], starts, lengths, plan.frames, real_share)
+    return Trainer(plan, crops, device), corpus
+
+
+def main() -> None:
+    """Command line entry point."""
+    usual = Plan(seconds=0)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("work", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--warm-up", type=int, default=usual.warm_up, help="steps without discriminators")
+    parser.add_argument("--batch", type=int, default=usual.batch)
+    parser.add_argument("--frames", type=int, default=usual.frames, help="length of a crop, 20 ms each")
+    parser.add_argument("--width", type=int, default=usual.width, help="base and F0 channels")
+    parser.add_argument("--judge-scale", type=float, default=1.0, help="widths of the discriminators")
+    parser.add_argument("--lr", type=float, default=usual.lr)
+    parser.add_argument("--judge-lr", type=float, default=usual.judge_lr)
+    parser.add_argument("--f0-lr", type=float, default=usual.f0_lr)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--from-mels", type=Path, help="mels of the flow, as training.flow_mels writes them")
+    parser.add_argument("--real-share", type=float, default=0.25, help="with --from-mels: share of true mels")
+    parser.add_argument("--start", type=Path, help="state.pt of another run to begin from")
+    a = parser.parse_args()
+    a.out.mkdir(parents=True, exist_ok=True)
+    plan = Plan(
+        seconds=a.seconds,
+        warm_up=a.warm_up,
+        batch=a.batch,
+        frames=a.frames,
+        width=a.width,
+        period_channels=tuple(max(2, int(c * a.judge_scale)) for c in usual.period_channels),
+        spectrum_channels=max(4, int(usual.spectrum_channels * a.judge_scale)),
+        lr=a.lr,
+        f0_lr=a.f0_lr,
+        judge_lr=a.judge_lr,
+        seed=a.seed,
+    )
+    device = torch.device(a.device)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+        torch.backends.cudnn.benchmark = True
+    trainer, corpus = build(a.work, plan, device, a.from_mels, 1.0 if a.from_mels is None else a.real_share)
+    if (a.out / "state.pt").exists():
+        trainer.load(a.out / "state.pt", fresh=False)
+    elif a.start is not None:
+        trainer.load(a.start, fresh=True)
+    mels = corpus.arrays["mel"] if a.from_mels is None else trainer.crops.mel[1]
+    fit(trainer, corpus, mels, a.out)
+
+
+if __name__ == "__main__":
+    main()
