@@ -42,6 +42,10 @@ find_python() {
 }
 
 make_venv() {
+    if [ -x "$1/bin/python" ] && new_enough "$1/bin/python"; then
+        say "python: keeping $1 with $("$1/bin/python" --version)"
+        return
+    fi
     if ! command -v "${PYTHON:-python3}" >/dev/null 2>&1 && [ -z "${PYTHON:-}" ]; then
         install_packages python3 python3-venv
     fi
