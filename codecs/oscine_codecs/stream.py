@@ -29,6 +29,7 @@ class OpusStream:
     def __init__(self, encoder: OpusEncoder) -> None:
         self.encoder = encoder
         self._framer = Framer(encoder.frame_size)
+        self._flushed = 0
 
     @property
     def total(self) -> int:
@@ -40,8 +41,15 @@ class OpusStream:
         return [self._packet(frame) for frame in self._framer.push(block)]
 
     def flush(self) -> list[OpusPacket]:
-        """Add the least silence that makes all of `total` decodable now; the stream goes on after it."""
-        return self.push(np.zeros(self._missing(), dtype=np.float32))
+        """Add the least silence that makes all of `total` decodable now; the stream goes on after it.
+
+        With nothing new since the last flush, nothing is added.
+        """
+        if self.total == self._flushed:
+            return []
+        packets = self.push(np.zeros(self._missing(), dtype=np.float32))
+        self._flushed = self.total
+        return packets
 
     def finish(self) -> list[OpusPacket]:
         """End the stream; always at least one packet. Padding is not counted in `total`."""

@@ -48,6 +48,7 @@ def test_flush_makes_everything_decodable_and_the_stream_goes_on() -> None:
     packets = stream.push(wave) + stream.flush()
     assert len(packets) * 480 == stream.total
     assert 0 <= stream.total - 5000 - stream.encoder.lookahead < 480
+    assert stream.flush() == []
     more = stream.push(wave) + stream.finish()
     assert more[0].start == len(packets) * 480
     assert stream.total == sum(packet.length for packet in packets + more)
