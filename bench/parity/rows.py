@@ -6,14 +6,21 @@ config["files"] and sizes from config's sections, so that other folders of the s
 """
 
 import json
+import lzma
 import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load
 from torch import Tensor
+
+from oscine_engine.checkpoint.noise import default_noise
+from oscine_engine.config import ModelConfig
+
+REDRAW = "redraw"
+"""Metadata entry of a packed file: tensors left out because the fixed noises give them, as {name: rows}."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +58,35 @@ def missing(name: str, what: str = "") -> Row:
 
 
 def tensors(folder: Path, name: str) -> dict[str, Tensor]:
-    """All tensors of one safetensors file. Raises FileNotFoundError (the runner makes it a failing row)."""
-    path = folder / name
-    if not path.is_file():
-        raise FileNotFoundError(f"{name} is not in the reference folder")
-    return load_file(path)
+    """All tensors of one safetensors file, or of `name`.xz (see pack). FileNotFoundError becomes a failing row."""
+    data = _bytes(folder, name)
+    found = load(data)
+    redraw = json.loads(_metadata(data).get(REDRAW, "{}"))
+    for key, rows in redraw.items():
+        found[key] = default_noise(ModelConfig()).sine_waves(rows)
+    return found
+
+
+def metadata(folder: Path, name: str) -> dict[str, str]:
+    """The free-form text entries of one safetensors file, {} if it has none."""
+    return _metadata(_bytes(folder, name))
 
 
 def document(folder: Path, name: str) -> Any:
     """One JSON file, parsed. Raises FileNotFoundError."""
-    path = folder / name
-    if not path.is_file():
-        raise FileNotFoundError(f"{name} is not in the reference folder")
-    return json.loads(path.read_text(encoding="utf-8"))
+    return json.loads(_bytes(folder, name))
+
+
+def _bytes(folder: Path, name: str) -> bytes:
+    plain, packed = folder / name, folder / f"{name}.xz"
+    if plain.is_file():
+        return plain.read_bytes()
+    if packed.is_file():
+        return lzma.decompress(packed.read_bytes())
+    raise FileNotFoundError(f"{name} is not in the reference folder")
+
+
+def _metadata(data: bytes) -> dict[str, str]:
+    size = int.from_bytes(data[:8], "little")
+    entries: dict[str, str] = json.loads(data[8 : 8 + size]).get("__metadata__", {})
+    return entries
