@@ -1,0 +1,31 @@
+"""A small random flow, with other sizes than the recorded one, and a runner over it."""
+
+import pytest
+import torch
+
+from oscine_engine.config import DiTConfig, FlowConfig, PreLookahead
+from oscine_engine.flow.network import Flow
+from oscine_engine.flow.runner import FlowRunner, page_shape
+from oscine_engine.runtime.pages import PagePool
+
+CONFIG = FlowConfig(
+    vocab_size=101,
+    pre_lookahead=PreLookahead(channels=24),
+    dit=DiTConfig(dim=32, depth=2, heads=3, dim_head=8, conv_pos_groups=8),
+)
+
+
+@pytest.fixture(scope="session")
+def flow() -> Flow:
+    """Random weights, large enough that every path matters."""
+    torch.manual_seed(7)
+    flow = Flow(CONFIG).eval()
+    with torch.no_grad():
+        for parameter in flow.parameters():
+            parameter.mul_(1.5)
+    return flow
+
+
+@pytest.fixture
+def runner(flow: Flow) -> FlowRunner:
+    return FlowRunner(flow, PagePool(64, page_shape(CONFIG, 10)))
