@@ -1,0 +1,129 @@
+"""The public face of the engine: load a model, open sessions."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from oscine_engine.checkpoint.layout import LMFile
+from oscine_engine.checkpoint.load import Checkpoint, load
+from oscine_engine.errors import CheckpointError, UnknownVoice
+from oscine_engine.events import SessionRequest
+from oscine_engine.flow.runner import FlowPrefix, FlowRunner
+from oscine_engine.flow.runner import page_shape as flow_page_shape
+from oscine_engine.lm.interleave import Prompt
+from oscine_engine.lm.packed import page_shape as lm_page_shape
+from oscine_engine.lm.runner import LMRunner
+from oscine_engine.planner import Planner
+from oscine_engine.runtime.device_loop import DeviceLoop
+from oscine_engine.runtime.pages import PagePool
+from oscine_engine.runtime.stages import Segment, Stages
+from oscine_engine.session import Session
+from oscine_engine.text.reader import Reader
+from oscine_engine.vocoder.runner import VocoderRunner
+from oscine_engine.voices.prompt import VoicePrompt
+
+MAX_SEGMENT_S = 30
+"""Longest segment, in seconds: what the pools are sized for."""
+LM_PAGE_TOKENS = 64
+LM_POSITIONS_PER_ID = 2
+"""Positions of the language model's cache per speech id: itself and its share of text and prompt, with room."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """Limits of one engine.
+
+    model: a model directory; None is the embedded voice. lm_file: "llm", or "llm.rl" for the reinforced variant.
+    max_streams: sessions at once. max_waiting_s: seconds of audio computed ahead of what the listener's side took.
+    """
+
+    model: Path | None = None
+    lm_file: LMFile = "llm"
+    device: str = "cpu"
+    max_streams: int = 8
+    max_waiting_s: float = 10.0
+
+
+class Engine:
+    """Speech from text, in real time. `async with Engine.load(settings) as engine:` starts and stops it."""
+
+    def __init__(self, checkpoint: Checkpoint, settings: EngineSettings) -> None:
+        config = checkpoint.config
+        longest = MAX_SEGMENT_S * config.flow.input_frame_rate
+        lm_pages = -(-(longest * LM_POSITIONS_PER_ID) // LM_PAGE_TOKENS)
+        chunk_tokens = config.flow.dit.static_chunk_size // config.flow.token_mel_ratio
+        voice_pages = sum(-(-v.flow_speech_tokens.numel() // chunk_tokens) for v in checkpoint.voices.values())
+        flow_pages = -(-longest // chunk_tokens) + 1
+
+        lm_pool = PagePool(settings.max_streams * 2 * lm_pages, lm_page_shape(config.lm, LM_PAGE_TOKENS))
+        flow_pool = PagePool(
+            voice_pages + settings.max_streams * flow_pages, flow_page_shape(config.flow, config.n_timesteps)
+        )
+        self._lm = LMRunner(checkpoint.lm, lm_pool, config.sampling, config.text)
+        self._flow = FlowRunner(checkpoint.flow, flow_pool, config.n_timesteps, checkpoint.noise.rand_noise)
+        self._vocoder = VocoderRunner(
+            checkpoint.vocoder, checkpoint.noise.sine_waves(MAX_SEGMENT_S * config.vocoder.sampling_rate)
+        )
+        self._reader = Reader(checkpoint.tokenizer, config.text)
+        self._voices = checkpoint.voices
+        self._prefixes: dict[str, FlowPrefix] = {}
+        self.sample_rate = config.vocoder.sampling_rate
+        self._loop = DeviceLoop(
+            Stages(self._lm, self._flow, self._vocoder),
+            self._open_segment,
+            sample_rate=self.sample_rate,
+            max_streams=settings.max_streams,
+            max_waiting_s=settings.max_waiting_s,
+        )
+
+    @classmethod
+    def load(cls, settings: EngineSettings | None = None) -> Self:
+        """Load the model. Takes seconds; nothing runs yet. Raises CheckpointError for a model that does not fit."""
+        settings = settings or EngineSettings()
+        return cls(load(settings.model, device=settings.device, lm_file=settings.lm_file), settings)
+
+    @property
+    def voices(self) -> Mapping[str, VoicePrompt]:
+        """By name; the first is the default."""
+        return self._voices
+
+    async def open(self, request: SessionRequest | None = None) -> Session:
+        """A new session. Raises UnknownVoice, InvalidInput, or Overloaded when `max_streams` are running."""
+        request = request or SessionRequest()
+        voice = request.voice if request.voice is not None else next(iter(self._voices), None)
+        if voice is None:
+            raise CheckpointError("this model has no voices: add spk2info.pt to its directory")
+        if voice not in self._voices:
+            raise UnknownVoice(f"there is no voice {voice!r}; this model has {', '.join(self._voices)}")
+        return Session(self._loop, Planner(self._reader, request.mode), voice, request, self.sample_rate)
+
+    async def __aenter__(self) -> Self:
+        await asyncio.to_thread(self._warm_up)
+        self._loop.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self._loop.close)
+
+    def _warm_up(self) -> None:
+        """Register every voice, which also runs the flow once, before the first listener waits for it."""
+        for name, voice in self._voices.items():
+            self._prefixes[name] = self._flow.register(voice.flow_speech_tokens, voice.mel, voice.embedding)
+
+    def _open_segment(self, name: str, whole: bool, seed: int) -> Segment:
+        voice = self._voices[name]
+        prefix = tuple(self._reader.control(voice.prompt_text))
+        prompt = Prompt(prefix)
+        if whole and voice.lm_speech_tokens.numel():
+            # An interleaved start would have to wait for the text of this speech (it is laid in blocks of its own).
+            prompt = Prompt(prefix, tuple(self._reader.whole(voice.transcript)), tuple(voice.lm_speech_tokens.tolist()))
+        return Segment(
+            lm=self._lm.open(prompt, mode="whole" if whole else "interleaved", seed=seed),
+            flow=self._flow.open(self._prefixes[name]),
+            vocoder=self._vocoder.open(),
+        )

@@ -1,0 +1,80 @@
+"""What a session is asked and what it answers: plain data, shared by every transport."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Mode(StrEnum):
+    """How text becomes speech segments.
+
+    SENTENCE speaks each sentence once its text is whole; INTERLEAVED starts while the sentence is still arriving;
+    AUTO interleaves the first sentence for the fast start and takes the later ones whole.
+    """
+
+    SENTENCE = "sentence"
+    INTERLEAVED = "interleaved"
+    AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRequest:
+    """Opens a session. `voice` None takes the model's first voice; `seed` None draws one (reported in `Started`)."""
+
+    voice: str | None = None
+    mode: Mode = Mode.AUTO
+    seed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The first event of a session: what will be used. `sample_rate` in Hz."""
+
+    voice: str
+    mode: Mode
+    seed: int
+    sample_rate: int
+
+
+@dataclass(frozen=True, slots=True)
+class Audio:
+    """Samples [start_sample, start_sample + len(samples)) of the session; float32 mono in [-1, 1]. `seq` counts from 0."""
+
+    seq: int
+    start_sample: int
+    samples: NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Flushed:
+    """Everything appended before the matching flush has been sent; `end_sample` is where its audio ends."""
+
+    end_sample: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What a finished session cost.
+
+    `first_packet_s` counts from the moment the model had the text it needs to start until the first samples left the
+    engine; `busy_s` is wall time from that moment to the last sample. None where nothing was spoken.
+    """
+
+    audio_s: float
+    segments: int
+    speech_tokens: int
+    first_packet_s: float | None
+    busy_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The last event of a session that ended well."""
+
+    stats: Stats
+
+
+Event: TypeAlias = Started | Audio | Flushed | Done

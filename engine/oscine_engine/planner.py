@@ -1,0 +1,132 @@
+"""Text as it arrives -> segments to speak, as plain steps. No I/O, no clock.
+
+A segment is one sentence, or a piece of a very long one. The planner decides where segments begin and end and which ids
+they read; what it decides depends on the text and the flushes, never on how the text was cut into messages.
+
+Per sentence, by mode and place:
+
+    mode          first sentence   later sentences
+    SENTENCE      whole            whole
+    INTERLEAVED   as it arrives    as it arrives
+    AUTO          as it arrives    whole
+
+Whole: begin, all ids and end come in one go, once the sentence is complete. As it arrives: begin comes with the first
+ids that can no longer change, end with the sentence's last.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from oscine_engine.events import Mode
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """A new segment starts; `whole` tells that its text arrives complete."""
+
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ids:
+    """More text ids of the open segment."""
+
+    ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The open segment's text is complete."""
+
+
+Step: TypeAlias = Begin | Ids | End
+
+
+class Sentences(Protocol):
+    """Joined text cut into sentences; `pending` is the open sentence as far as it has come."""
+
+    def push(self, text: str) -> list[str]: ...
+    def flush(self) -> list[str]: ...
+    @property
+    def pending(self) -> str: ...
+
+
+class Words(Protocol):
+    """One sentence read as it arrives: ids that can no longer change."""
+
+    def push(self, text: str) -> list[int]: ...
+    def finish(self) -> list[int]: ...
+
+
+class Reader(Protocol):
+    """The checkpoint's front end."""
+
+    def whole(self, text: str) -> list[int]: ...
+    def words(self) -> Words: ...
+    def sentences(self) -> Sentences: ...
+
+
+class Planner:
+    """One session's text. Sentences without a speakable character begin no segment."""
+
+    def __init__(self, reader: Reader, mode: Mode) -> None:
+        self._reader = reader
+        self._mode = mode
+        self._sentences = reader.sentences()
+        self._words: Words | None = None
+        self._read = 0
+        self._open = False
+        self.segments = 0
+
+    def push(self, text: str) -> list[Step]:
+        """Append text; returns what can be decided now."""
+        steps: list[Step] = []
+        for sentence in self._sentences.push(text):
+            self._close(sentence, steps)
+        if self._arriving:
+            self._advance(self._sentences.pending, steps)
+        return steps
+
+    def flush(self) -> list[Step]:
+        """Everything so far is complete: ends the open sentence."""
+        steps: list[Step] = []
+        for sentence in self._sentences.flush():
+            self._close(sentence, steps)
+        return steps
+
+    @property
+    def _arriving(self) -> bool:
+        match self._mode:
+            case Mode.SENTENCE:
+                return False
+            case Mode.INTERLEAVED:
+                return True
+            case Mode.AUTO:
+                return self.segments == 0 or self._open
+
+    def _advance(self, pending: str, steps: list[Step]) -> None:
+        if self._words is None:
+            self._words = self._reader.words()
+        self._emit(self._words.push(pending[self._read :]), steps)
+        self._read = len(pending)
+
+    def _close(self, sentence: str, steps: list[Step]) -> None:
+        if self._arriving:
+            self._advance(sentence, steps)
+            assert self._words is not None
+            self._emit(self._words.finish(), steps)
+            if self._open:
+                steps.append(End())
+            self._words, self._read, self._open = None, 0, False
+        elif ids := self._reader.whole(sentence):
+            self.segments += 1
+            steps += (Begin(whole=True), Ids(tuple(ids)), End())
+
+    def _emit(self, ids: list[int], steps: list[Step]) -> None:
+        if not ids:
+            return
+        if not self._open:
+            self._open = True
+            self.segments += 1
+            steps.append(Begin(whole=False))
+        steps.append(Ids(tuple(ids)))

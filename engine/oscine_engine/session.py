@@ -1,0 +1,92 @@
+"""One stream's life, seen from asyncio: text in, events out."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import Self
+
+from oscine_engine.errors import Cancelled, InvalidInput, OscineError
+from oscine_engine.events import Audio, Done, Event, SessionRequest, Started
+from oscine_engine.planner import Planner
+from oscine_engine.runtime.device_loop import DeviceLoop
+
+MAX_SEED = 2**63 - 1
+
+
+class Session:
+    """Made by `Engine.open`. Iterate it for events; leaving the `async with` block cancels what is unfinished.
+
+    States: open (append, flush), finishing (after `finish`, no more text), ended. Iteration ends after `Done` and raises
+    the error, an OscineError, of a session that failed or was cancelled.
+    """
+
+    def __init__(self, loop: DeviceLoop, planner: Planner, voice: str, request: SessionRequest, sample_rate: int) -> None:
+        seed = secrets.randbelow(MAX_SEED) if request.seed is None else request.seed
+        if not 0 <= seed <= MAX_SEED:
+            raise InvalidInput(f"seed must be from 0 to {MAX_SEED}, not {seed}")
+        self.started = Started(voice=voice, mode=request.mode, seed=seed, sample_rate=sample_rate)
+        self._planner = planner
+        self._loop = loop
+        self._events: asyncio.Queue[Event | OscineError] = asyncio.Queue()
+        self._finished = False
+        self._ended: OscineError | Done | None = None
+        home = asyncio.get_running_loop()
+        self._events.put_nowait(self.started)
+        self._stream = loop.open(voice, seed, lambda event: home.call_soon_threadsafe(self._events.put_nowait, event))
+
+    async def append(self, text: str) -> None:
+        """Append text, cut anywhere. Raises InvalidInput after `finish`, or if it is not encodable text."""
+        self._check_open("append")
+        self._loop.speak(self._stream, self._planner.push(text))
+
+    async def flush(self) -> None:
+        """Speak everything appended so far; answered by a `Flushed` event."""
+        self._check_open("flush")
+        self._loop.speak(self._stream, self._planner.flush(), mark=True)
+
+    async def finish(self) -> None:
+        """No more text follows. Raises InvalidInput if nothing speakable was appended."""
+        self._check_open("finish")
+        steps = self._planner.flush()
+        self._finished = True
+        if self._planner.segments == 0:
+            error = InvalidInput("there is nothing to speak: send text with at least one letter, digit or character")
+            self._loop.stop(self._stream, error)
+            raise error
+        self._loop.speak(self._stream, steps, end=True)
+
+    async def cancel(self) -> None:
+        """Stop at once and free everything. Iteration then raises Cancelled."""
+        self._finished = True
+        self._loop.stop(self._stream, Cancelled("the stream was cancelled"))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._ended is None:
+            await self.cancel()
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        while self._ended is None:
+            event = await self._events.get()
+            match event:
+                case OscineError():
+                    self._ended = event
+                    raise event
+                case Audio():
+                    self._loop.taken(self._stream, event.samples.size)
+                case Done():
+                    self._ended = event
+            yield event
+        if isinstance(self._ended, OscineError):
+            raise self._ended
+
+    def _check_open(self, verb: str) -> None:
+        if isinstance(self._ended, OscineError):
+            raise self._ended
+        if self._finished:
+            raise InvalidInput(f"cannot {verb}: the session's input has already ended")

@@ -1,0 +1,96 @@
+"""Wire bytes -> what a Synthesize request asks. Pure: every refusal is an InvalidInput that names the field."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from google.protobuf.message import DecodeError
+
+from oscine_engine.errors import InvalidInput
+from oscine_engine.events import Mode, SessionRequest
+from oscine_proto.oscine.v1 import speech_pb2 as pb
+from oscine_service.audio import SAMPLE_RATE, Encoding, Format
+
+MAX_TEXT_BYTES = 65536
+
+MODES = {
+    pb.MODE_UNSPECIFIED: Mode.AUTO,
+    pb.MODE_AUTO: Mode.AUTO,
+    pb.MODE_SENTENCE: Mode.SENTENCE,
+    pb.MODE_INTERLEAVED: Mode.INTERLEAVED,
+}
+ENCODINGS = {
+    pb.ENCODING_UNSPECIFIED: Encoding.OPUS,
+    pb.ENCODING_OPUS: Encoding.OPUS,
+    pb.ENCODING_PCM16: Encoding.PCM16,
+}
+MIN_BITRATE, MAX_BITRATE = 6000, 128000
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    session: SessionRequest
+    format: Format
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Flush:
+    pass
+
+
+Request: TypeAlias = Config | Text | Flush
+
+
+def parse(data: bytes) -> Request | InvalidInput:
+    """One request message. Returns its refusal instead of raising: grpc would turn that into INTERNAL."""
+    try:
+        return _request(pb.SynthesizeRequest.FromString(data))
+    except DecodeError:
+        return InvalidInput("the request is not a SynthesizeRequest message, or its text is not valid UTF-8")
+    except InvalidInput as error:
+        return error
+
+
+def _request(message: pb.SynthesizeRequest) -> Request:
+    match message.WhichOneof("request"):
+        case "config":
+            return _config(message.config)
+        case "text":
+            if (size := len(message.text.encode())) > MAX_TEXT_BYTES:
+                raise InvalidInput(f"text: {size} bytes in one message; send at most {MAX_TEXT_BYTES} and go on in another")
+            return Text(message.text)
+        case "flush":
+            return Flush()
+        case _:
+            raise InvalidInput("the request is empty: set one of config, text and flush")
+
+
+def _config(config: pb.SynthesizeConfig) -> Config:
+    if config.mode not in MODES:
+        raise InvalidInput(f"config.mode: {config.mode} is unknown; use one of {', '.join(pb.Mode.keys())}")
+    audio = config.audio
+    if audio.encoding not in ENCODINGS:
+        raise InvalidInput(
+            f"config.audio.encoding: {audio.encoding} is unknown; use one of {', '.join(pb.Encoding.keys())}"
+        )
+    if audio.sample_rate not in (0, SAMPLE_RATE):
+        raise InvalidInput(f"config.audio.sample_rate: {audio.sample_rate} Hz is not offered; use {SAMPLE_RATE} or 0")
+    encoding = ENCODINGS[audio.encoding]
+    if audio.bitrate and encoding is not Encoding.OPUS:
+        raise InvalidInput("config.audio.bitrate: only Opus has one; leave it 0 for PCM16")
+    if audio.bitrate and not MIN_BITRATE <= audio.bitrate <= MAX_BITRATE:
+        raise InvalidInput(
+            f"config.audio.bitrate: {audio.bitrate} bit/s is out of range; use {MIN_BITRATE} to {MAX_BITRATE}, or 0"
+        )
+    return Config(
+        session=SessionRequest(
+            voice=config.voice or None,
+            mode=MODES[config.mode],
+            seed=config.seed if config.HasField("seed") else None,
+        ),
+        format=Format(encoding=encoding, bitrate=audio.bitrate) if audio.bitrate else Format(encoding=encoding),
+    )

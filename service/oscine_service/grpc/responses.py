@@ -1,0 +1,68 @@
+"""Engine events -> response messages: one stream's encoder and numbering. No I/O."""
+
+from collections.abc import Iterator
+
+from oscine_engine.events import Audio, Done, Event, Flushed, Mode, Started
+from oscine_proto.oscine.v1 import speech_pb2 as pb
+from oscine_service.audio import Block, Encoding, Format, writer
+
+MODES = {Mode.AUTO: pb.MODE_AUTO, Mode.SENTENCE: pb.MODE_SENTENCE, Mode.INTERLEAVED: pb.MODE_INTERLEAVED}
+ENCODINGS = {Encoding.OPUS: pb.ENCODING_OPUS, Encoding.PCM16: pb.ENCODING_PCM16}
+
+
+class Responses:
+    """Raises CodecError if `format` asks for what the encoder cannot do."""
+
+    def __init__(self, format: Format) -> None:
+        self._format = format
+        self._writer = writer(format)
+        self._sequence = 0
+        self._end = 0
+
+    def of(self, event: Event) -> Iterator[pb.SynthesizeResponse]:
+        """The responses that `event` completes, in order."""
+        match event:
+            case Started():
+                yield pb.SynthesizeResponse(started=self._started(event))
+            case Audio():
+                yield from self._audio(self._writer.push(event.samples))
+            case Flushed():
+                yield from self._audio(self._writer.flush())
+                yield pb.SynthesizeResponse(flushed=pb.Flushed(end_sample=self._end))
+            case Done():
+                yield from self._audio(self._writer.finish())
+                yield pb.SynthesizeResponse(done=_done(event))
+
+    def _audio(self, block: Block | None) -> Iterator[pb.SynthesizeResponse]:
+        if block is None:
+            return
+        self._end = block.start + block.samples
+        yield pb.SynthesizeResponse(
+            audio=pb.Audio(
+                sequence=self._sequence, start_sample=block.start, samples=block.samples, frames=block.frames
+            )
+        )
+        self._sequence += 1
+
+    def _started(self, event: Started) -> pb.Started:
+        opus = self._format.encoding is Encoding.OPUS
+        return pb.Started(
+            voice=event.voice,
+            audio=pb.AudioFormat(
+                encoding=ENCODINGS[self._format.encoding],
+                sample_rate=self._format.sample_rate,
+                bitrate=self._format.bitrate if opus else 0,
+            ),
+            mode=MODES[event.mode],
+            seed=event.seed,
+            pre_skip=self._writer.pre_skip,
+        )
+
+
+def _done(event: Done) -> pb.Done:
+    stats = event.stats
+    done = pb.Done(audio_seconds=stats.audio_s, segments=stats.segments)
+    if stats.first_packet_s is not None and stats.busy_s is not None:
+        done.first_packet_seconds = stats.first_packet_s
+        done.real_time_factor = stats.busy_s / stats.audio_s
+    return done

@@ -1,0 +1,97 @@
+"""oscine.v1.SpeechService onto engine sessions."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import TypeAlias
+
+import grpc
+
+from oscine_engine.engine import Engine
+from oscine_engine.errors import InvalidInput
+from oscine_engine.session import Session
+from oscine_proto.oscine.v1 import speech_pb2 as pb
+from oscine_service.grpc.requests import Config, Flush, Request, Text, parse
+from oscine_service.grpc.responses import Responses
+from oscine_service.grpc.status import KNOWN, retry_after, status
+
+Context: TypeAlias = "grpc.aio.ServicerContext[Request | InvalidInput, pb.SynthesizeResponse]"
+
+NAME = pb.DESCRIPTOR.services_by_name["SpeechService"].full_name
+
+
+class SpeechService:
+    """Runs one call at a time per stream; `handler` is what a grpc server takes."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        # Parsed here, not by the generated servicer: a request that cannot be decoded is the client's fault.
+        synthesize = grpc.stream_stream_rpc_method_handler(
+            self._synthesize,
+            request_deserializer=parse,
+            response_serializer=pb.SynthesizeResponse.SerializeToString,
+        )
+        return grpc.method_handlers_generic_handler(NAME, {"Synthesize": synthesize})
+
+    async def _synthesize(self, requests: AsyncIterator[Request | InvalidInput], context: Context) -> None:
+        try:
+            refusal = await self._converse(requests, context)
+        except* KNOWN as group:
+            refusal = _first(group)
+        if refusal is not None:
+            await context.abort(status(refusal), str(refusal), retry_after(refusal))
+
+    async def _converse(self, requests: AsyncIterator[Request | InvalidInput], context: Context) -> Exception | None:
+        """Returns the refusal of a request that came too late to undo what was accepted before it."""
+        config = await anext(requests, None)
+        match config:
+            case None:
+                raise InvalidInput("the call has no request: send a config first")
+            case InvalidInput():
+                raise config
+            case Text() | Flush():
+                raise InvalidInput("the first request must be a config")
+        responses = Responses(config.format)
+        async with await self._engine.open(config.session) as session, asyncio.TaskGroup() as tasks:
+            listening = tasks.create_task(_listen(session, requests))
+            async for event in session:
+                for response in responses.of(event):
+                    await context.write(response)
+        return listening.result()
+
+
+async def _listen(session: Session, requests: AsyncIterator[Request | InvalidInput]) -> InvalidInput | None:
+    """Feed the session until the client closes its side; a bad request ends the input, and all before it is spoken."""
+    refusal: InvalidInput | None = None
+    spoken = False
+    async for request in requests:
+        match request:
+            case Text(text=text):
+                await session.append(text)
+                spoken = True
+            case Flush():
+                await session.flush()
+            case Config():
+                refusal = InvalidInput("config is only allowed as the first request")
+            case InvalidInput():
+                refusal = request
+        if refusal is not None:
+            break
+    if refusal is not None and not spoken:
+        raise refusal
+    await session.finish()
+    return refusal
+
+
+def _first(group: BaseExceptionGroup[Exception]) -> Exception:
+    """The request's own error where there is one: what else fails then is a consequence."""
+    errors = list(_leaves(group))
+    return next((error for error in errors if isinstance(error, InvalidInput)), errors[0])
+
+
+def _leaves(group: BaseExceptionGroup[Exception]) -> "list[Exception]":
+    leaves: list[Exception] = []
+    for error in group.exceptions:
+        leaves += _leaves(error) if isinstance(error, BaseExceptionGroup) else [error]
+    return leaves
