@@ -63,7 +63,7 @@ def _weights(folder: Path, name: str, read_ids: Tensor | None) -> bytes:
 
 def _token_ids(goldens: dict[str, Tensor]) -> Tensor:
     ids = [value.flatten().long() for value in goldens.values() if value.dtype == torch.int32]
-    return torch.cat([torch.zeros(1, dtype=torch.long), *ids]).unique()
+    return torch.cat([torch.zeros(1, dtype=torch.long), *ids])
 
 
 def pack(source: Path, target: Path) -> None:
