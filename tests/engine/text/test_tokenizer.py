@@ -1,28 +1,12 @@
-import json
 from pathlib import Path
 
 import pytest
-import tokenizers
 
 from oscine_engine.errors import CheckpointError
 from oscine_engine.text.marks import VOICE_TAGS, added_tokens
-from oscine_engine.text.tokenizer import Tokenizer, character_backend
-from training.text.build_tokenizer import CHARACTERS, entries
-
-
-@pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
-    folder = tmp_path_factory.mktemp("blank")
-    character_backend(entries(), [*added_tokens(), *VOICE_TAGS]).save(str(folder / "tokenizer.json"))
-    return Tokenizer.load(folder)
-
-
-def byte_level_files(folder: Path) -> None:
-    """A Qwen2-shaped vocab.json and merges.txt with 256 bytes and two merges."""
-    letters = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
-    vocab = {letter: n for n, letter in enumerate([*letters, "Ġh", "Ġhi"])}
-    (folder / "vocab.json").write_text(json.dumps(vocab), encoding="utf-8")
-    (folder / "merges.txt").write_text("#version: 0.2\nĠ h\nĠh i\n", encoding="utf-8")
+from oscine_engine.text.tokenizer import Tokenizer
+from tests.engine.text.files import byte_level_files
+from training.text.build_tokenizer import CHARACTERS
 
 
 def test_added_tokens_come_first_and_in_order(small: Tokenizer) -> None:

@@ -1,0 +1,60 @@
+"""Text to LM ids: the rules of one checkpoint in front of its tokenizer."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from oscine_engine.text.incremental import WordStream
+from oscine_engine.text.render import PhoneRenderer, PlainRenderer, Renderer
+from oscine_engine.text.scan import Kind, Scanner
+from oscine_engine.text.tokenizer import Tokenizer
+
+Rules = Literal["plain", "phones"]
+
+
+@dataclass(frozen=True, slots=True)
+class FrontEnd:
+    """Rules and tokenizer of one checkpoint.
+
+    rules: "phones" writes English and Mandarin as pronunciation marks (the embedded voice); "plain" gives normalised
+    text to a byte-level tokenizer (the released model).
+    """
+
+    rules: Rules
+    tokenizer: Tokenizer
+
+    def whole(self, text: str) -> list[int]:
+        """Ids of one sentence or segment; never a control id, whatever was typed."""
+        stream = self.stream()
+        return stream.push(text) + stream.finish()
+
+    def stream(self) -> WordStream:
+        """A fresh incremental reader of one segment."""
+        return WordStream(self._renderer())
+
+    def _renderer(self) -> Renderer:
+        return PhoneRenderer(self.tokenizer) if self.rules == "phones" else PlainRenderer(self.tokenizer)
+
+    def speakable(self, text: str) -> bool:
+        """False for text that this checkpoint has nothing to say for: blanks, punctuation, emoji, foreign scripts."""
+        if self.rules == "phones":
+            return speakable(text)
+        return speakable(text) or any(c.isalnum() for c in text)
+
+
+def speakable(text: str) -> bool:
+    """True when `text` has a letter, a digit, a Chinese character or a typed mark."""
+    scanner = Scanner()
+    tokens = scanner.push(text) + scanner.finish()
+    return any(
+        token.kind in (Kind.HAN, Kind.MARK) or (token.kind is Kind.CHUNK and any(c.isalnum() for c in token.text))
+        for token in tokens
+    )
+
+
+def language(text: str) -> Literal["en", "zh"]:
+    """Language of a text by its script: "zh" when it holds more Chinese characters than Latin words."""
+    scanner = Scanner()
+    tokens = scanner.push(text) + scanner.finish()
+    han = sum(token.kind is Kind.HAN for token in tokens)
+    words = sum(token.kind is Kind.CHUNK for token in tokens)
+    return "zh" if han > words else "en"

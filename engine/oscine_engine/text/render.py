@@ -1,0 +1,233 @@
+"""Spoken items to ids: as pronunciation marks, or as plain text for a byte-level tokenizer."""
+
+import re
+from collections.abc import Iterable
+from typing import Protocol
+
+from oscine_engine.text import mandarin
+from oscine_engine.text.english import pronounce, spell
+from oscine_engine.text.lexicon import Phones
+from oscine_engine.text.mandarin import Syllable
+from oscine_engine.text.tokenizer import Tokenizer
+from oscine_engine.text.verbalise import Item, Spoken
+
+_STRENGTH = {mark: rank for rank, mark in enumerate(("", ",", ":", ";", ".", "!", "?"))}
+_WIDE = dict(zip(",.?!;:", "，。？！；：", strict=True))
+_HAN_PIECE = 8
+_PHONE = re.compile(r"\[[A-Z]{1,2}[012]?\]")
+_EVENTS = frozenset(
+    "[breath] <strong> </strong> [noise] [laughter] [cough] [clucking] [accent] [quick_breath] <laughter> </laughter> "
+    "[hissing] [sigh] [vocalized-noise] [lipsmack] [mn]".split()
+)
+_BARE_VOWELS = frozenset("AA AE AH AO AW AY EH ER EY IH IY OW OY UH UW".split())
+
+
+class Renderer(Protocol):
+    """Items in, ids out; what later items may change is held back until `finish`."""
+
+    def push(self, items: Iterable[Item]) -> list[int]: ...
+
+    def finish(self) -> list[int]: ...
+
+
+class PhoneRenderer:
+    """Marks for words and characters, one id for the blank between English words, pauses collapsed to the strongest.
+
+    No blank stands beside a pause, and none inside Chinese. Text that ends without a final mark gets a full stop.
+    Event marks are left out: the embedded voice was not trained on them.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._reset()
+
+    def _reset(self) -> None:
+        self._pause = ""
+        self._blank = False
+        self._last = ""  # "en" or "zh" after speech, "" at the start
+        self._before = ""  # the English word in front
+        self._characters = ""  # Chinese characters not yet cut into words
+        self._plain = ""  # per waiting character: "d" where it belongs to a number
+        self._word: list[Syllable] = []  # the last word cut off, waiting for its successor
+        self._front = ""  # the character in front of `_word`
+
+    def push(self, items: Iterable[Item]) -> list[int]:
+        """Ids that these items settle."""
+        return [number for item in items for number in self._one(item)]
+
+    def finish(self) -> list[int]:
+        """Everything held back, and the final mark."""
+        ids = self._close_han()
+        if self._last:
+            ids.append(self._tokenizer.id(self._pause or "."))
+        self._reset()
+        return ids
+
+    def _one(self, item: Item) -> list[int]:
+        match item.kind:
+            case Spoken.HAN | Spoken.DIGIT:
+                return self._han(item)
+            case Spoken.PAUSE:
+                ids = self._close_han()
+                mark = "." if item.text == "\n" else item.text
+                if item.text != "\n" or not self._pause:
+                    self._pause = max(self._pause, mark, key=lambda pause: _STRENGTH[pause])
+                return ids
+            case Spoken.WORD:
+                return self._close_han() + self._english(item.text, pronounce(item.text, self._before))
+            case Spoken.LETTERS:
+                return self._close_han() + self._english(item.text, spell(item.text))
+            case Spoken.MARK:
+                return self._mark(item.text)
+            case _:
+                self._blank = True
+                return []
+
+    def _lead(self, script: str) -> list[int]:
+        """What parts the coming speech from that before it."""
+        ids = []
+        if self._last and self._pause:
+            ids.append(self._tokenizer.id(self._pause))
+        elif self._last and (script == self._last == "en" and self._blank or script != self._last):
+            ids.append(self._tokenizer.id(" "))
+        self._pause, self._blank, self._last = "", False, script
+        return ids
+
+    def _english(self, word: str, sounds: list[Phones]) -> list[int]:
+        ids: list[int] = []
+        for spoken in sounds:
+            ids += self._lead("en")
+            ids += [self._tokenizer.id(f"[{phone}]") for phone in spoken]
+            self._blank = True
+        self._before = word
+        return ids
+
+    def _mark(self, mark: str) -> list[int]:
+        if mark in _EVENTS:
+            return []
+        if not _PHONE.fullmatch(mark) or mark in ("[a]", "[e]"):
+            ids = self._close_han() + self._lead("zh")
+        else:
+            ids = self._close_han() + self._lead("en")
+            if mark[1:-1] in _BARE_VOWELS:
+                mark = f"{mark[:-1]}0]"
+        return [*ids, self._tokenizer.id(mark)]
+
+    def _han(self, item: Item) -> list[int]:
+        self._before = ""
+        self._characters += item.text
+        self._plain += "d" if item.kind is Spoken.DIGIT else "-"
+        return self._cut(final=False)
+
+    def _close_han(self) -> list[int]:
+        ids = self._cut(final=True)
+        ids += self._say(self._word)
+        self._word, self._front = [], ""
+        return ids
+
+    def _cut(self, final: bool) -> list[int]:
+        """Cut waiting characters into words; say each word once its successor is known."""
+        ids: list[int] = []
+        while self._characters and (word := mandarin.next_word(self._characters, final)) is not None:
+            length = max(1, len(word))
+            digits = self._plain[:length]
+            self._characters, self._plain = self._characters[length:], self._plain[length:]
+            word = [
+                Syllable(s.character, s.reading, fixed=kind == "d" and s.character == "一")
+                for s, kind in zip(word, digits, strict=False)
+            ]
+            if not word:
+                continue
+            previous = self._word[-1].character if self._word else ""
+            word = mandarin.within_word(word, previous)
+            ids += self._say(mandarin.across(self._word, word, self._front))
+            self._front, self._word = previous, word
+        return ids
+
+    def _say(self, word: list[Syllable]) -> list[int]:
+        if not word:
+            return []
+        ids = self._lead("zh")
+        for syllable in word:
+            ids += [self._tokenizer.id(mark) for mark in mandarin.marks_of(syllable.reading)]
+        return ids
+
+
+class PlainRenderer:
+    """Normalised text for a byte-level tokenizer, encoded in pieces that its pre-tokenizer cuts at anyway: before a
+    blank, and between a letter and what is none. Chinese runs are also cut after every eighth character.
+
+    Punctuation takes the width that the script before it uses. A missing final mark is added.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._reset()
+
+    def _reset(self) -> None:
+        self._piece = ""
+        self._blank = False
+        self._started = False
+        self._wide = False  # the last letter was Chinese
+        self._run = 0  # Chinese characters in the piece
+
+    def push(self, items: Iterable[Item]) -> list[int]:
+        """Ids that these items settle."""
+        return [number for item in items for number in self._one(item)]
+
+    def finish(self) -> list[int]:
+        """Everything held back, and the final mark."""
+        ids: list[int] = []
+        if self._piece and self._piece[-1].isalnum():
+            ids = self._emit()
+            self._piece = "。" if self._wide else "."
+        ids += self._emit()
+        self._reset()
+        return ids
+
+    def _one(self, item: Item) -> list[int]:
+        match item.kind:
+            case Spoken.BLANK:
+                self._blank = True
+                return []
+            case Spoken.PAUSE:
+                if not self._started:
+                    return []
+                mark = "." if item.text == "\n" else item.text
+                self._blank = self._blank or item.text == "\n"
+                if item.text == "\n" and self._piece and not self._piece[-1].isalnum():
+                    return []
+                if mark == "," and self._piece and not self._piece[-1].isalnum():
+                    return []
+                ids = self._emit() if self._piece[-1:].isalnum() else []
+                self._piece += _WIDE[mark] if self._wide else mark
+                return ids
+            case Spoken.MARK:
+                ids = self._blank_before() + self._emit()
+                self._started = True
+                return [*ids, *self._encode(item.text)]
+        ids = self._blank_before()
+        self._started = True
+        self._wide = item.kind in (Spoken.HAN, Spoken.DIGIT)
+        if self._run >= _HAN_PIECE:
+            ids += self._emit()
+        self._run += self._wide
+        self._piece += item.text
+        return ids
+
+    def _blank_before(self) -> list[int]:
+        """Start a new piece with the blank that stands before the coming word, if any."""
+        ids: list[int] = []
+        if self._blank and self._started and not self._wide:
+            ids = self._emit()
+            self._piece = " "
+        self._blank = False
+        return ids
+
+    def _emit(self) -> list[int]:
+        ids = self._encode(self._piece)
+        self._piece, self._run = "", 0
+        return ids
+
+    def _encode(self, text: str) -> list[int]:
+        return [number for number in self._tokenizer.encode(text) if number not in self._tokenizer.control_ids]
