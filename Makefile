@@ -61,12 +61,12 @@ $(VENV)/.torch: $(VENV)/.python tools/install_torch.py
 
 $(VENV)/.run: pyproject.toml $(VENV)/.torch $(VENV)/.opus
 	@echo "python: installing oscine and what it runs on"
-	@$(PIP) --editable .
+	@$(PIP) --use-pep517 --editable .
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run
 	@echo "python: installing what tests and checks need"
-	@$(PIP) --editable '.[dev]'
+	@$(PIP) --use-pep517 --editable '.[dev]'
 	@touch $@
 
 # Its own environment with fixed versions: stubs made by protobuf 6 tools run on protobuf 6 and 7.

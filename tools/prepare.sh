@@ -23,9 +23,8 @@ install_packages() {
         fail "missing: $*. Run 'apt-get update && apt-get install -y $*' as root, then make again."
     fi
     say "system: installing $*"
-    $as_root apt-get -qq update >&2
-    # shellcheck disable=SC2086
-    DEBIAN_FRONTEND=noninteractive $as_root apt-get -qq install -y --no-install-recommends "$@" >&2
+    $as_root apt-get -qq update >/dev/null
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "$@" >/dev/null
 }
 
 new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }

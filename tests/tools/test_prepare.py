@@ -23,8 +23,8 @@ def bin_folder(tmp_path: Path) -> Path:
     """A PATH with only what the script needs; each test adds the rest."""
     folder = tmp_path / "bin"
     folder.mkdir()
-    for name in ("sh", "touch"):
-        (folder / name).symlink_to(Path("/bin") / name)
+    for name in ("sh", "env"):
+        (folder / name).symlink_to(f"/usr/bin/{name}")
     return folder
 
 
