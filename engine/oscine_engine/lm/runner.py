@@ -1,0 +1,145 @@
+"""Steps the language model for a batch of streams of any lengths, one packed forward a step."""
+
+import torch
+from torch import Tensor
+
+from oscine_engine.config import SamplingConfig, TextRules
+from oscine_engine.errors import InternalError
+from oscine_engine.lm import noise
+from oscine_engine.lm.attention import Span, causal_mask
+from oscine_engine.lm.interleave import Input, Layout, Prompt
+from oscine_engine.lm.network import SpeechLM
+from oscine_engine.lm.packed import PackedLM, page_shape
+from oscine_engine.lm.sampling import NO_ID, mask_logits, sample
+from oscine_engine.lm.stream import LMStream, Mode
+from oscine_engine.runtime.pages import PagePool, PoolExhausted
+
+
+class LMRunner:
+    """Owns the packed weights; streams own their pages of `pool`, whose pages have `packed.page_shape`."""
+
+    def __init__(
+        self,
+        lm: SpeechLM,
+        pool: PagePool,
+        sampling: SamplingConfig,
+        rules: TextRules,
+        *,
+        temperature: float = 1.0,
+    ) -> None:
+        self.packed = PackedLM(lm)
+        self.pool = pool
+        self.sampling = sampling
+        self.temperature = temperature
+        self.layout = Layout.of(lm.config, rules)
+        self.page_tokens = int(pool.data.shape[-2])
+        if tuple(pool.data.shape[1:]) != page_shape(lm.config, self.page_tokens):
+            raise ValueError(
+                f"pages of shape {tuple(pool.data.shape[1:])} do not fit this model; "
+                f"make the pool with page_shape {page_shape(lm.config, self.page_tokens)}"
+            )
+
+    def open(self, prompt: Prompt, *, mode: Mode = "whole", seed: int = 0) -> LMStream:
+        """A stream that speaks the text it will be given as `prompt` does. Holds no pages until its first step."""
+        return LMStream(self.layout, prompt, mode, seed)
+
+    def close(self, stream: LMStream) -> None:
+        """Free the stream's pages. Closing twice changes nothing."""
+        self.pool.release(stream.pages)
+        stream.pages = []
+        stream.closed = True
+
+    def pages_wanted(self, streams: list[LMStream]) -> int:
+        """Pages that the next step of these streams will allocate."""
+        return sum(self._new_pages(s, s.machine.num_pending) for s in streams if s.wants_step)
+
+    @torch.inference_mode()
+    def step(self, streams: list[LMStream]) -> list[int | None]:
+        """Feed every stream what waits, and let those say an id that are to: the id, or None, of each stream.
+
+        Streams without inputs are passed over. A stream whose logits are not finite ends with its `failure` set; the
+        others are unaffected. Raises PoolExhausted, with nothing changed, if the pool has too few pages.
+        """
+        said: list[int | None] = [None] * len(streams)
+        active = [index for index, stream in enumerate(streams) if stream.wants_step]
+        if not active:
+            return said
+        wanted = self.pages_wanted(streams)
+        if wanted > self.pool.num_free:
+            raise PoolExhausted(f"this step needs {wanted} pages, {self.pool.num_free} are free")
+        feeds = [streams[index].machine.take() for index in active]
+        hidden = self.forward([(streams[i], feed.inputs) for i, feed in zip(active, feeds, strict=True)])
+        row = 0
+        saying: list[int] = []
+        rows: list[int] = []
+        may_end: list[bool] = []
+        for index, feed in zip(active, feeds, strict=True):
+            streams[index].length += len(feed.inputs)
+            row += len(feed.inputs)
+            if feed.says:
+                saying.append(index)
+                rows.append(row - 1)
+                may_end.append(feed.may_end)
+        if saying:
+            ids = self.choose(self.packed.head(hidden[rows]), [streams[i] for i in saying], may_end)
+            for index, chosen in zip(saying, ids, strict=True):
+                said[index] = self._say(streams[index], chosen)
+        return said
+
+    @torch.inference_mode()
+    def forward(self, fed: list[tuple[LMStream, list[Input]]]) -> Tensor:
+        """Hidden states [all inputs, hidden] of each stream's inputs, placed after its `length` positions.
+
+        K and V are written but `length` is left alone: a caller that verifies a draft adds only what it accepts.
+        """
+        device, size = self.packed.device, self.page_tokens
+        spans: list[Span] = []
+        slots: list[tuple[int, int]] = []
+        positions: list[int] = []
+        for stream, inputs in fed:
+            stream.pages += self.pool.alloc(self._new_pages(stream, len(inputs)))
+            end = stream.length + len(inputs)
+            mask = causal_mask(stream.length, len(inputs), device)
+            spans.append(Span(len(positions), len(inputs), stream.length, stream.pages[: -(-end // size)], mask))
+            slots += [(stream.pages[at // size], at % size) for at in range(stream.length, end)]
+            positions += range(stream.length, end)
+        ids = torch.tensor([item.id for _, inputs in fed for item in inputs], device=device)
+        kinds = torch.tensor([item.kind.value for _, inputs in fed for item in inputs], device=device)
+        return self.packed.forward(
+            self.packed.embed(kinds, ids),
+            torch.tensor(positions, device=device),
+            self.pool.data,
+            spans,
+            torch.tensor(slots, device=device),
+        )
+
+    def choose(self, logits: Tensor, streams: list[LMStream], may_end: list[bool]) -> list[int]:
+        """The id each stream says next, given raw logits [B, decoder_rows]; NO_ID where they are not finite.
+
+        What a row says depends on its logits, its stream's seed and the ids it has said, and on nothing else.
+        """
+        device, window = logits.device, self.sampling.win_size
+        masked = mask_logits(logits, self.layout.speech_token_size, torch.tensor(may_end, device=device))
+        history = [([NO_ID] * window + s.tokens)[-window:] for s in streams]
+        keys = [[noise.key(s.seed, len(s.tokens), use) for use in (0, 1)] for s in streams]
+        ids = sample(
+            masked,
+            torch.tensor(history, device=device),
+            torch.tensor(keys, device=device),
+            self.sampling,
+            self.temperature,
+        )
+        chosen: list[int] = torch.where(masked.amax(-1).isfinite(), ids, NO_ID).tolist()
+        return chosen
+
+    def _new_pages(self, stream: LMStream, count: int) -> int:
+        return max(0, -(-(stream.length + count) // self.page_tokens) - len(stream.pages))
+
+    def _say(self, stream: LMStream, chosen: int) -> int | None:
+        if chosen == NO_ID:
+            stream.failure = InternalError(f"the language model's output is not finite after {len(stream.tokens)} ids")
+            return None
+        if not stream.machine.say(chosen):
+            return None
+        stream.tokens.append(chosen)
+        return chosen

@@ -1,0 +1,46 @@
+"""One stream of the language model: its text and speech so far, and the pages that hold its past."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from oscine_engine.errors import InternalError
+from oscine_engine.lm.interleave import Interleaver, Layout, Phase, Prompt
+
+Mode = Literal["whole", "interleaved"]
+StreamState = Literal["needs_text", "running", "done"]
+
+
+class LMStream:
+    """Made by `LMRunner.open`, advanced by `LMRunner.step`, freed by `LMRunner.close`.
+
+    tokens: speech ids said so far. pages, length: K/V pages held, and positions written in them. failure: why the
+    stream ended early, if its numbers went bad.
+    """
+
+    def __init__(self, layout: Layout, prompt: Prompt, mode: Mode, seed: int) -> None:
+        self.machine = Interleaver(layout, prompt, interleaved=mode == "interleaved")
+        self.seed = seed
+        self.tokens: list[int] = []
+        self.pages: list[int] = []
+        self.length = 0
+        self.failure: InternalError | None = None
+        self.closed = False
+
+    def add_text(self, ids: Sequence[int]) -> None:
+        """Append target text ids, in any pieces. Raises ValueError after `end_text`."""
+        self.machine.add_text(ids)
+
+    def end_text(self) -> None:
+        """The text is complete."""
+        self.machine.end_text()
+
+    @property
+    def state(self) -> StreamState:
+        if self.closed or self.failure is not None or self.machine.phase is Phase.DONE:
+            return "done"
+        return "needs_text" if self.machine.phase is Phase.BOUNDARY else "running"
+
+    @property
+    def wants_step(self) -> bool:
+        """There are inputs to feed. True also while text is awaited, if something before it can be computed already."""
+        return self.state != "done" and self.machine.num_pending > 0

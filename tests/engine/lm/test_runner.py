@@ -1,0 +1,218 @@
+"""The paged, ragged runner against the network, and streams against themselves in other company."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from oscine_engine.config import LMConfig, SamplingConfig, TextRules
+from oscine_engine.lm.interleave import Input, Kind, Layout, Prompt
+from oscine_engine.lm.network import SpeechLM
+from oscine_engine.lm.packed import page_shape
+from oscine_engine.lm.runner import LMRunner
+from oscine_engine.lm.sequence import training_sequence
+from oscine_engine.lm.stream import LMStream, Mode
+from oscine_engine.runtime.pages import PagePool, PoolExhausted
+
+CONFIG = LMConfig(
+    hidden_size=32,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    intermediate_size=48,
+    vocab_size=50,
+    speech_token_size=40,
+    decoder_rows=60,
+)
+RULES = TextRules(mix_ratio=(2, 6), min_token_text_ratio=2, max_token_text_ratio=6)
+PROMPTS = [Prompt((1, 2)), Prompt((3,), (4, 5, 6), tuple(range(11))), Prompt((7, 8, 9), (4,), (1, 2))]
+
+
+@pytest.fixture(scope="module")
+def lm() -> SpeechLM:
+    torch.manual_seed(1)
+    lm = SpeechLM(CONFIG).eval()
+    for parameter in lm.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    return lm
+
+
+def make_runner(lm: SpeechLM, pages: int = 200, page_tokens: int = 8) -> LMRunner:
+    return LMRunner(lm, PagePool(pages, page_shape(CONFIG, page_tokens)), SamplingConfig(), RULES)
+
+
+def speak(runner: LMRunner, streams: list[LMStream]) -> list[list[int]]:
+    while any(stream.wants_step for stream in streams):
+        runner.step(streams)
+    return [stream.tokens for stream in streams]
+
+
+def open_stream(runner: LMRunner, index: int, mode: Mode, seed: int) -> LMStream:
+    stream = runner.open(PROMPTS[index % len(PROMPTS)], mode=mode, seed=seed)
+    stream.add_text([(10 + index * 7 + i) % 50 for i in range(3 + 2 * index)])
+    stream.end_text()
+    return stream
+
+
+def reference_hidden(lm: SpeechLM, inputs: list[Input]) -> Tensor:
+    embeds = [
+        lm.embed_text(torch.tensor(i.id)) if i.kind is Kind.TEXT else lm.embed_speech(torch.tensor(i.id))
+        for i in inputs
+    ]
+    return lm(torch.stack(embeds)[None])[0]
+
+
+@pytest.mark.parametrize("page_tokens", [3, 8, 64])
+@torch.inference_mode()
+def test_ragged_pieces_over_pages_equal_one_forward(lm: SpeechLM, page_tokens: int) -> None:
+    runner = make_runner(lm, page_tokens=page_tokens)
+    torch.manual_seed(0)
+    lengths = [5, 17, 30]
+    wanted = [
+        [Input(Kind(int(k)), int(i)) for k, i in torch.randint(0, 2, (n, 2)).mul(torch.tensor([1, 37]))]
+        for n in lengths
+    ]
+    streams = [runner.open(Prompt()) for _ in lengths]
+    got: list[list[Tensor]] = [[] for _ in lengths]
+    for size in (4, 1, 6, 1, 18):
+        fed = [(s, seq[s.length : s.length + size]) for s, seq in zip(streams, wanted, strict=True)]
+        fed = [(s, part) for s, part in fed if part]
+        hidden = runner.forward(fed)
+        for (stream, part), rows in zip(fed, hidden.split([len(part) for _, part in fed]), strict=True):
+            got[streams.index(stream)].append(rows)
+            stream.length += len(part)
+    for pieces, sequence in zip(got, wanted, strict=True):
+        torch.testing.assert_close(torch.cat(pieces), reference_hidden(lm, sequence), atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("mode", ["whole", "interleaved"])
+def test_streams_say_the_same_alone_and_together(lm: SpeechLM, mode: Mode) -> None:
+    runner = make_runner(lm)
+    alone = [speak(runner, [open_stream(runner, i, mode, seed=i)])[0] for i in range(5)]
+    together = speak(runner, [open_stream(runner, i, mode, seed=i) for i in range(5)])
+    assert together == alone
+    assert len({tuple(tokens) for tokens in alone}) == 5
+
+
+def test_text_arriving_late_and_streams_joining_late_change_nothing(lm: SpeechLM) -> None:
+    runner = make_runner(lm)
+    [calm] = speak(runner, [open_stream(runner, 4, "interleaved", seed=5)])
+    stream = runner.open(PROMPTS[4 % len(PROMPTS)], mode="interleaved", seed=5)
+    text = [(10 + 4 * 7 + i) % 50 for i in range(11)]
+    others: list[LMStream] = []
+    for number, piece in enumerate(text):
+        stream.add_text([piece])
+        if number % 3 == 0:
+            others.append(open_stream(runner, number, "whole", seed=number))
+        for _ in range(2):
+            runner.step([*others, stream])
+    stream.end_text()
+    speak(runner, [*others, stream])
+    assert stream.tokens == calm
+
+
+def test_seeds_differ_and_repeat(lm: SpeechLM) -> None:
+    runner = make_runner(lm)
+    first, again, other = (speak(runner, [open_stream(runner, 2, "whole", seed=s)])[0] for s in (1, 1, 2))
+    assert first == again
+    assert first != other
+
+
+def opinionated(favours: dict[int, float]) -> LMRunner:
+    """A runner whose logits are the same at every position: 32 times the number given for an id, else 0."""
+    lm = SpeechLM(CONFIG).eval()
+    with torch.no_grad():
+        for name, weight in lm.named_parameters():
+            weight.fill_(1.0 if "embed" in name or name.endswith("norm.weight") else 0.0)
+        for row, favour in favours.items():
+            lm.llm_decoder.weight[row] = favour
+    return make_runner(lm)
+
+
+@pytest.mark.parametrize(("mode", "least"), [("whole", 10), ("interleaved", 12)])
+def test_a_model_that_wants_to_end_is_held_to_the_minimum(mode: Mode, least: int) -> None:
+    """eos is favoured, then sos and fill: only speech comes out, no more than the minimum or the last whole block."""
+    runner = opinionated({CONFIG.eos: 3.0, CONFIG.sos: 2.0, CONFIG.fill: 2.0, CONFIG.fill + 5: 2.0})
+    stream = runner.open(PROMPTS[0], mode=mode)
+    stream.add_text([5, 6, 7, 8, 9])
+    stream.end_text()
+    speak(runner, [stream])
+    assert len(stream.tokens) == least
+    assert all(0 <= token < CONFIG.speech_token_size for token in stream.tokens)
+
+
+def test_a_model_that_never_ends_is_stopped_at_the_maximum() -> None:
+    runner = opinionated({CONFIG.eos: -3.0})
+    stream = runner.open(PROMPTS[0], seed=3)
+    stream.add_text([5] * 4)
+    stream.end_text()
+    [tokens] = speak(runner, [stream])
+    assert len(tokens) == 24
+    assert stream.state == "done"
+
+
+def test_inputs_fed_are_the_training_layout(lm: SpeechLM, monkeypatch: pytest.MonkeyPatch) -> None:
+    runner = make_runner(lm)
+    seen: list[Input] = []
+    forward = runner.forward
+    monkeypatch.setattr(runner, "forward", lambda fed: seen.extend(fed[0][1]) or forward(fed))
+    stream = open_stream(runner, 3, "interleaved", seed=8)
+    [tokens] = speak(runner, [stream])
+    text = [(10 + 3 * 7 + i) % 50 for i in range(9)]
+    wanted = training_sequence(text, tokens, Layout.of(CONFIG, RULES), True, PROMPTS[0].prefix)
+    fed = [(i.kind, i.id) for i in seen]
+    assert fed == list(zip(wanted.kinds, wanted.ids, strict=True))[: len(fed)]
+    assert len(wanted.ids) - len(fed) <= 1
+
+
+def test_pages_are_taken_as_needed_and_all_come_back(lm: SpeechLM) -> None:
+    runner = make_runner(lm, pages=12)
+    streams = [open_stream(runner, i, "whole", seed=i) for i in (0, 1)]
+    assert runner.pool.num_free == 12
+    assert runner.pages_wanted(streams) == 1 + 3
+    runner.step(streams)
+    assert runner.pool.num_free == 8
+    for stream in streams:
+        runner.close(stream)
+        runner.close(stream)
+        assert stream.state == "done"
+    assert runner.pool.num_free == 12
+
+
+def test_a_step_that_does_not_fit_changes_nothing(lm: SpeechLM) -> None:
+    runner = make_runner(lm, pages=3)
+    small, large = (open_stream(runner, i, "whole", seed=0) for i in (0, 1))
+    with pytest.raises(PoolExhausted, match="needs 4 pages"):
+        runner.step([small, large])
+    assert runner.pool.num_free == 3
+    assert runner.step([small])[0] is not None
+
+
+def test_a_stream_with_bad_numbers_fails_alone(lm: SpeechLM) -> None:
+    runner = make_runner(lm)
+    [wanted] = speak(runner, [open_stream(runner, 1, "whole", seed=4)])
+    good, bad = open_stream(runner, 1, "whole", seed=4), open_stream(runner, 2, "whole", seed=4)
+    runner.step([good, bad])
+    runner.pool.data[bad.pages[0]] = torch.nan
+    speak(runner, [good, bad])
+    assert good.tokens == wanted
+    assert good.failure is None
+    assert bad.failure is not None
+    assert bad.state == "done"
+
+
+def test_state_follows_the_text(lm: SpeechLM) -> None:
+    runner = make_runner(lm)
+    stream = runner.open(PROMPTS[0], mode="interleaved")
+    assert (stream.state, stream.wants_step) == ("needs_text", True)
+    runner.step([stream])
+    assert (stream.state, stream.wants_step) == ("needs_text", False)
+    stream.add_text([1, 2])
+    assert (stream.state, stream.wants_step) == ("running", True)
+    stream.end_text()
+    speak(runner, [stream])
+    assert stream.state == "done"
+
+
+def test_pages_of_another_shape_are_refused(lm: SpeechLM) -> None:
+    with pytest.raises(ValueError, match="page_shape"):
+        LMRunner(lm, PagePool(2, (1, 2, 2, 8, 8)), SamplingConfig(), RULES)
