@@ -48,13 +48,13 @@ def is_copyleft(licence: str) -> bool:
 
 def declared(info: metadata.PackageMetadata) -> str:
     """What a package says its licence is: the SPDX expression, else classifiers, else the first words of the field."""
-    if expression := info.get("License-Expression"):
-        return str(expression)
+    if "License-Expression" in info:
+        return info["License-Expression"]
     classifiers = [line for line in info.get_all("Classifier") or [] if line.startswith("License ::")]
     names = [line.rsplit(" :: ", 1)[1] for line in classifiers if line != "License :: OSI Approved"]
     if names:
         return "; ".join(names)
-    field = str(info.get("License") or "").strip()
+    field = info["License"].strip() if "License" in info else ""
     return "" if field.upper() == "UNKNOWN" else field[:_TITLE]
 
 
