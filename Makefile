@@ -38,7 +38,7 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.dev
+bench: $(VENV)/.bench
 	@$(BIN)/python -m bench $(ARGS)
 
 proto: $(PROTO_VENV)/.ready
@@ -67,6 +67,11 @@ $(VENV)/.run: pyproject.toml $(VENV)/.torch $(VENV)/.opus
 $(VENV)/.dev: $(VENV)/.run
 	@echo "python: installing what tests and checks need"
 	@$(PIP) --use-pep517 --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.dev
+	@echo "python: installing what the measurements listen with"
+	@$(PIP) --use-pep517 --editable '.[bench]'
 	@touch $@
 
 # Its own environment with fixed versions: stubs made by protobuf 6 tools run on protobuf 6 and 7.
