@@ -38,11 +38,13 @@ class F0Predictor(nn.Module):
 
     def predict(self, mel: Tensor, past: Past) -> Tensor:
         """[B, 80, T + LOOK_RIGHT] -> Hz [B, T]."""
-        x = mel
+        exact, x = mel.dtype == torch.float64, mel
         for index, conv in enumerate(self.convs):
-            x = F.elu(F.conv1d(x if index == 0 else past.extend(x, conv.left), *conv.at(x.dtype)))
-        scores = F.linear(x.transpose(1, 2), self.classifier.weight.to(x.dtype), self.classifier.bias.to(x.dtype))
-        return scores[:, :, 0].abs()
+            x = x if index == 0 else past.extend(x, conv.left)
+            x = F.elu(F.conv1d(x, *conv.exact()) if exact else conv(x))
+        linear, x = self.classifier, x.transpose(1, 2)
+        scores = F.linear(x, linear.weight.double(), linear.bias.double()) if exact else linear(x)
+        return cast(Tensor, scores[:, :, 0].abs())
 
 
 def double(predictor: F0Predictor, mel: Tensor, finalize: bool = True) -> Tensor:

@@ -46,18 +46,14 @@ class Conv(nn.Conv1d):
         super().__init__(inputs, outputs, kernel, dilation=dilation, stride=stride)
         self.left = (kernel - 1) * dilation
 
-    def at(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Weight and bias in `dtype`. Weight norm is evaluated in `dtype` too, not rounded to it afterwards."""
-        bias = cast(Tensor, self.bias).to(dtype)
-        if not parametrize.is_parametrized(self, "weight") or self.weight_dtype == dtype:
-            return self.weight.to(dtype), bias
+    def exact(self) -> tuple[Tensor, Tensor]:
+        """Weight and bias in float64, weight norm evaluated in it, not rounded to float32 first."""
+        bias = cast(Tensor, self.bias).double()
+        if not parametrize.is_parametrized(self, "weight"):
+            return self.weight.double(), bias
         norm = cast(parametrize.ParametrizationList, cast(nn.ModuleDict, self.parametrizations)["weight"])
         magnitude, direction = cast(Tensor, norm.original0), cast(Tensor, norm.original1)
-        return torch._weight_norm(direction.to(dtype), magnitude.to(dtype), 0), bias
-
-    @property
-    def weight_dtype(self) -> torch.dtype:
-        return cast(Tensor, self.bias).dtype
+        return torch._weight_norm(direction.double(), magnitude.double(), 0), bias
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, inputs, T] -> [B, outputs, (T - left - 1) // stride + 1]."""

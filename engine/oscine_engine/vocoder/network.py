@@ -81,7 +81,10 @@ class HiFT(nn.Module):
         """conv_pre's output [B, C, T] and the source spectrum (see `stage`) -> raw bins [B, 18, T * 120 (+ 1)]."""
         for index in range(len(self.ups)):
             x = self.stage(index, x, spectrum, past)
-        return cast(Tensor, self.conv_post(past.extend(F.leaky_relu(x), self.conv_post.left)))
+        # The phase is the sine of what comes out: no place for bfloat16.
+        with torch.autocast(x.device.type, enabled=False):
+            x = F.leaky_relu(x.to(self.m_source.l_linear.weight.dtype))
+            return cast(Tensor, self.conv_post(past.extend(x, self.conv_post.left)))
 
     def polar(self, bins: Tensor) -> tuple[Tensor, Tensor]:
         """Raw bins [B, 18, N] -> magnitude in [0, 100] and phase in radians, float32 [B, 9, N] each."""

@@ -56,4 +56,5 @@ class Source(nn.Module):
         hop = self.config.samples_per_frame
         shaped = noise[:, : frames * hop].reshape(noise.shape[0], frames, hop, order)
         mixed = sines[:, :, None] + self.loudness(f0.detach())[:, :, None] * shaped
-        return torch.tanh(self.l_linear(mixed)).view(batch, 1, frames * hop)
+        with torch.autocast(f0.device.type, enabled=False):
+            return torch.tanh(self.l_linear(mixed)).view(batch, 1, frames * hop)
