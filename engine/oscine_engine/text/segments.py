@@ -1,0 +1,153 @@
+"""Text as it arrives -> sentences, decided by the characters alone, never by where messages were cut.
+
+| where | the sentence ends |
+| --- | --- |
+| newline | at once |
+| full-width 。！？; ! ? after a Chinese character | at once |
+| ! ? then a blank; . after a common small-letter word, then a blank | at once |
+| . ! ? … in any other company, then a blank | when the next character is here and is no small letter |
+| . ! ? directly before a capital, after a small letter ("there.How") | there |
+
+A full stop ends nothing after a title (Dr.), an initial (J.), a list number (3.) or No. before a digit. Closing quotes and
+brackets stay with their sentence (behind a full-width mark, which ends at once, they open the next). A sentence needs a letter or digit; marks without one go to the next sentence.
+
+A sentence longer than `longest_s` is cut where it can be: after half of that at the next ; : — or comma, after
+four fifths at the next blank or Chinese character, at the limit anywhere. Cuts are made going forward only, so `pending`
+never has to be taken back. Very short sentences are not joined with their successors: that would delay their sound.
+"""
+
+import re
+
+_WIDE_MARKS = frozenset("。！？｡‼⁇⁈⁉")
+_MARKS = ".!?…"
+_CLOSERS = "\"'”’)]}»›」』】》）*_"
+_SOFT = frozenset(",;:，；：、—")
+_HAN = re.compile("[\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]")
+_TITLES = frozenset("mr mrs ms dr prof st mt gen capt sgt rev fig vs approx dept e.g i.e cf".split())
+_DOUBTFUL = frozenset("no nos etc inc ltd co jr sr a.m p.m ave blvd est al vol ed pp min max".split())
+_LAST_WORD = re.compile(r"[^\W\d_]+(?:\.[^\W\d_]+)*$")
+_RECENT = 60
+"""Characters looked back at; longer words are no abbreviations."""
+
+
+class SentenceStream:
+    """Splits one session's text. For every way of cutting a text into pushes the sentences are the same."""
+
+    def __init__(self, longest_s: float = 20.0) -> None:
+        self._longest_s = longest_s
+        self._text = ""
+        self._seen = 0
+        self._speech_s = 0.0
+
+    @property
+    def pending(self) -> str:
+        """The unfinished sentence so far; the finished one will begin with it."""
+        return self._text
+
+    def push(self, text: str) -> list[str]:
+        """Sentences that `text` finishes, with the blanks behind them."""
+        finished: list[str] = []
+        for character in text:
+            finished += self._one(character)
+        return finished
+
+    def flush(self) -> list[str]:
+        """What is left, as a last sentence (none when it has nothing to say); the stream is as new afterwards."""
+        rest = self._text
+        self._start("")
+        return [rest] if any(c.isalnum() for c in rest) else []
+
+    finish = flush
+
+    def _start(self, text: str) -> None:
+        self._text, self._speech_s = text, 0.0
+
+    def _one(self, character: str) -> list[str]:
+        """A sentence can end before a character and with it."""
+        finished: list[str] = []
+        if _ends_before(self._text[-_RECENT:], character) and self._speaks():
+            finished.append(self._text)
+            self._start("")
+        self._text += character
+        self._speech_s += _speech_seconds(character)
+        if (_ends_with(self._text[-_RECENT:]) or self._too_long(character)) and self._speaks():
+            finished.append(self._text)
+            self._start("")
+        return finished
+
+    def _speaks(self) -> bool:
+        return any(c.isalnum() for c in self._text)
+
+    def _too_long(self, character: str) -> bool:
+        share = self._speech_s / self._longest_s
+        if share >= 0.5 and character in _SOFT and not self._text[-2:-1].isdigit():
+            return True
+        return share >= 1.0 or (share >= 0.8 and (character.isspace() or _HAN.match(character) is not None))
+
+
+def _ends_with(text: str) -> bool:
+    """True when the last character of `text` ends a sentence whatever comes next."""
+    last = text[-1]
+    if last == "\n" or last in _WIDE_MARKS:
+        return True
+    if last in "!?":
+        return _HAN.match(text[-2:-1]) is not None
+    if not last.isspace():
+        return False
+    body = text[:-1]
+    if body.endswith(("!", "?")):
+        return True
+    word = _last_word(body)
+    return bool(word) and word.islower() and len(word) > 1 and word not in _TITLES and word not in _DOUBTFUL
+
+
+def _ends_before(text: str, following: str) -> bool:
+    """True when a sentence ends between `text` and the character `following`."""
+    if following.isspace() or following in _MARKS:
+        return False
+    body = text.rstrip()
+    core = body.rstrip(_CLOSERS)
+    stem = core.rstrip(_MARKS)
+    marks = core[len(stem) :]
+    if not marks:
+        return False
+    if len(body) == len(text):
+        return _ends_without_blank(body, stem, marks, following)
+    if following.islower():
+        return False
+    if marks != ".":
+        return True
+    word = _LAST_WORD.search(stem)
+    name = word.group() if word else ""
+    if name.lower() in _TITLES or (len(name) == 1 and name.isupper() and name != "I"):
+        return False
+    if name.lower() in ("no", "nos") and following.isdigit():
+        return False
+    return not stem.strip().isdigit()
+
+
+def _ends_without_blank(body: str, stem: str, marks: str, following: str) -> bool:
+    """Marks directly before a character: "there.How", and a full stop after Chinese."""
+    if _HAN.match(stem[-1:]):
+        return not (following.isascii() and following.isalnum()) and following not in _CLOSERS
+    if not following.isupper() or body[-1] not in _MARKS or not stem[-1:].islower():
+        return False
+    chunk = re.split(r"\s", stem)[-1]
+    return len(marks) > 1 or marks != "." or re.fullmatch(r"[\W_]*[^\W\d_]{2,}(?:['’-][^\W\d_]+)*", chunk) is not None
+
+
+def _last_word(body: str) -> str:
+    """The word in front of a single full stop at the end of `body`, "" when there is none."""
+    if not body.endswith(".") or body.endswith(".."):
+        return ""
+    found = _LAST_WORD.search(body[:-1])
+    return found.group() if found else ""
+
+
+def _speech_seconds(character: str) -> float:
+    """Rough speaking time of one character."""
+    if _HAN.match(character):
+        return 0.2
+    if character.isdigit():
+        return 0.3
+    return 0.07 if character.isalpha() else 0.0

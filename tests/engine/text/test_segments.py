@@ -1,0 +1,112 @@
+"""Sentences from text as it arrives."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oscine_engine.text.joining import Joiner
+from oscine_engine.text.segments import SentenceStream
+
+PIECES = (
+    ["Hello", "there", "ok", "I", "We", "A", "J", "Dr", "no", "No", "U.S", "a.m", "etc", "x.y", "3", "12", "3.5", "Node.js"]
+    + [" ", "  ", "\n", ".", "?", "!", "...", "…", ",", ";", "\"", "'", "”", ")", "(", "-", "—"]
+    + ["你好", "我们", "。", "！", "？", "，", "”", "「", "」", "🙂", "\u0301", "é", "Ä"]
+)  # fmt: skip
+texts = st.lists(st.sampled_from(PIECES), max_size=20).map("".join)
+
+
+def split(text: str, cuts: list[int] | None = None, longest_s: float = 20.0) -> list[str]:
+    stream = SentenceStream(longest_s)
+    places = sorted({cut % (len(text) + 1) for cut in cuts or []} | {0, len(text)})
+    found = [sentence for a, b in pairwise(places) for sentence in stream.push(text[a:b])]
+    return found + stream.flush()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Hello there. How are you?", ["Hello there. ", "How are you?"]),
+        ("Dr. Lee met Mr. Wu at 3.5 p.m. on Monday. Then he left.", ["Dr. Lee met Mr. Wu at 3.5 p.m. on Monday. ", "Then he left."]),
+        ("We left the U.S. They stayed.", ["We left the U.S. ", "They stayed."]),
+        ("George W. Bush and J. Smith. So do I. Bye.", ["George W. Bush and J. Smith. ", "So do I. ", "Bye."]),
+        ('He said "stop." Then he left.', ['He said "stop." ', "Then he left."]),
+        ('"Stop!" he said. "Why?" Nobody knew.', ['"Stop!" he said. ', '"Why?" ', "Nobody knew."]),
+        ("It's on example.com/a?b=c now. Go", ["It's on example.com/a?b=c now. ", "Go"]),
+        ("Hello there.How are you?Fine", ["Hello there.", "How are you?", "Fine"]),
+        ("Well... maybe. Wait... Now!", ["Well... maybe. ", "Wait... ", "Now!"]),
+        ("1. Soup\n2. Salad\n", ["1. Soup\n", "2. Salad\n"]),
+        ("See No. 5 today. No. Never.", ["See No. 5 today. ", "No. ", "Never."]),
+        ("She moved in May 2007. We stayed.", ["She moved in May 2007. ", "We stayed."]),
+        ("你好。今天怎么样？很好！", ["你好。", "今天怎么样？", "很好！"]),
+        ("他说：“好的。”然后走了。", ["他说：“好的。", "”然后走了。"]),
+        ("价格是3.5元.很便宜!走吧", ["价格是3.5元.", "很便宜!", "走吧"]),
+        ("hello. how are you", ["hello. ", "how are you"]),
+        ("... !!! Hi", ["... !!! Hi"]),
+        ("……", []),
+        ("🙂 👍🏽", []),
+    ],
+)  # fmt: skip
+def test_sentence_ends(text: str, expected: list[str]) -> None:
+    assert split(text) == expected
+
+
+@given(text=texts, cuts=st.lists(st.integers(0, 200), max_size=15), longest=st.sampled_from([0.5, 2.0, 20.0]))
+@settings(max_examples=300, deadline=None)
+def test_message_borders_do_not_matter_and_nothing_is_lost(text: str, cuts: list[int], longest: float) -> None:
+    sentences = split(text, cuts, longest)
+    assert sentences == split(text, None, longest)
+    joined = "".join(sentences)
+    assert text.startswith(joined)
+    assert not any(c.isalnum() for c in text[len(joined) :])
+    assert all(any(c.isalnum() for c in sentence) for sentence in sentences)
+
+
+@given(text=texts)
+@settings(max_examples=150, deadline=None)
+def test_pending_is_never_taken_back(text: str) -> None:
+    stream = SentenceStream(2.0)
+    pending = ""
+    for character in text:
+        for sentence in stream.push(character):
+            assert sentence.startswith(pending)
+            pending = ""
+        assert stream.pending.startswith(pending)
+        pending = stream.pending
+
+
+def test_a_finished_sentence_does_not_wait_for_the_next() -> None:
+    assert SentenceStream().push("Hello there. ") == ["Hello there. "]
+    assert SentenceStream().push("你好。") == ["你好。"]
+    assert SentenceStream().push("Yes! ") == ["Yes! "]
+
+
+def test_long_sentences_are_cut_at_pauses_then_blanks_then_anywhere() -> None:
+    clause = "it was the year of plain bread, "
+    pieces = split(clause * 30)
+    assert len(pieces) > 3
+    assert all(piece.endswith(",") or piece is pieces[-1] for piece in pieces)
+    words = split("bread and butter " * 60)
+    assert len(words) > 2
+    assert all(piece.endswith(" ") for piece in words[:-1])
+    runs = split("a" * 1000)
+    assert 2 < len(runs) < 6
+    chinese = split("我们今天去公园" * 40)
+    assert all(len(piece) <= 100 for piece in chinese)
+
+
+def test_halves_of_a_character_are_joined() -> None:
+    whole = "太好了👍🏽!"
+    units = whole.encode("utf-16-le")
+    halves = [units[n : n + 2].decode("utf-16-le", "surrogatepass") for n in range(0, len(units), 2)]
+    joiner = Joiner()
+    assert "".join(joiner.push(half) for half in halves) == whole
+
+
+def test_lone_halves_and_nul_are_dropped() -> None:
+    joiner = Joiner()
+    assert joiner.push("a\ud83d") + joiner.push("b\udc4d\0c") == "abc"
+    joiner.push("\ud83d")
+    joiner.finish()
+    assert joiner.push("\udc4d") == ""
