@@ -49,6 +49,11 @@ def repeats(ids: Tensor, history: Tensor, sampling: SamplingConfig) -> Tensor:
     return counts >= sampling.win_size * sampling.tau_r
 
 
+def without(logits: Tensor, ids: Tensor) -> Tensor:
+    """Logits [B, V] with the one id of each row, ids [B, 1], made impossible: what a repetition is redrawn from."""
+    return logits.scatter(-1, ids, -torch.inf)
+
+
 def sample(logits: Tensor, history: Tensor, keys: Tensor, sampling: SamplingConfig, temperature: float = 1.0) -> Tensor:
     """Draw one id per row: int64 [B].
 
@@ -64,8 +69,7 @@ def sample(logits: Tensor, history: Tensor, keys: Tensor, sampling: SamplingConf
     if not bool(fires.any()):
         return drawn[:, 0]
     everything = torch.arange(logits.shape[-1], device=logits.device)
-    scores = logits.double() + noise.gumbel(keys[:, 1:], everything)
-    scores = scores.scatter(-1, drawn, -torch.inf)
+    scores = without(logits, drawn).double() + noise.gumbel(keys[:, 1:], everything)
     return torch.where(fires, scores.argmax(-1, keepdim=True), drawn)[:, 0]
 
 
