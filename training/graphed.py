@@ -34,6 +34,16 @@ def autocast(device: torch.device | str) -> AbstractContextManager[None]:
     return torch.autocast(kind, dtype=torch.bfloat16, enabled=kind == "cuda", cache_enabled=False)
 
 
+def pick_device() -> torch.device:
+    """The first visible GPU, set up for training, or the CPU."""
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    torch.set_float32_matmul_precision("high")
+    # Its plans are built at first use of each shape, which is no work to do inside a capture.
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    return torch.device("cuda")
+
+
 class Update:
     """AdamW with gradient clipping and an optional moving average of the weights, all on the device without a sync.
 
@@ -75,6 +85,7 @@ class Update:
         self.optimizer.found_inf = self.found_inf  # type: ignore[attr-defined]
         self.optimizer.grad_scale = None  # type: ignore[attr-defined]
         self.ema_decay = ema_decay
+        # Empty without a decay: then the loops over averages below do nothing.
         self.ema = [p.detach().clone() for p in self.parameters] if ema_decay is not None else []
         for p in self.parameters:
             p.grad = torch.zeros_like(p)
@@ -99,13 +110,13 @@ class Update:
 
     def reset_ema(self) -> None:
         """Start the average again from the present weights: call it once after the first few hundred steps."""
-        for mean, p in zip(self.ema, self.parameters, strict=True):
+        for mean, p in zip(self.ema, self.parameters, strict=False):
             mean.copy_(p.detach())
 
     def swap_ema(self) -> None:
         """Exchange weights and averages in place; call twice around an evaluation."""
         with torch.no_grad():
-            for mean, p in zip(self.ema, self.parameters, strict=True):
+            for mean, p in zip(self.ema, self.parameters, strict=False):
                 held = p.detach().clone()
                 p.copy_(mean)
                 mean.copy_(held)

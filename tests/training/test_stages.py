@@ -1,0 +1,68 @@
+"""Each stage learns its few clips by heart with a small model, exports, and resumes."""
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from oscine_engine.config import DiTConfig
+from oscine_engine.lm.interleave import Layout
+from training import flow, lm, sizes, tokenizer
+from training.networks import SpeakerEncoder, SpeechTokenizer
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sizes, "LM", replace(sizes.LM, hidden_size=64, num_hidden_layers=2, intermediate_size=128))
+    dit = DiTConfig(dim=64, depth=2, heads=2, dim_head=32)
+    monkeypatch.setattr(sizes, "FLOW", replace(sizes.FLOW, dit=dit))
+
+
+def column(path: Path, name: str) -> list[float]:
+    with path.open() as source:
+        return [float(row[name]) for row in csv.DictReader(source)]
+
+
+def test_lm_learns_by_heart_and_resumes(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lm, "DROPOUT", 0.0)
+    monkeypatch.setattr(lm, "REPLACED", 0.0)
+    monkeypatch.setattr(lm, "sample", lambda *_: None)
+    layout = Layout(sizes.LM.speech_token_size, 4, 6)
+    lm.fit(work, 60, layout, 200, 8, 350, 0, 1)
+    accuracy = column(work / "lm" / "train.csv", "accuracy")
+    assert accuracy[0] < 0.2 and max(accuracy[-2:]) > 0.9
+    keys = load_file(work / "export" / "llm.safetensors").keys()
+    assert keys == lm.SpeechLM(sizes.LM).state_dict().keys()
+    steps = column(work / "lm" / "valid.csv", "step")
+    lm.fit(work, 60, layout, 200, 8, 360, 0, 1)
+    assert column(work / "lm" / "valid.csv", "step") == [*steps, 360]
+
+
+def test_flow_learns_and_exports(work: Path) -> None:
+    flow.fit(work, 60, torch.device("cpu"), 128, 300, 0)
+    loss = column(work / "flow" / "train.csv", "loss")
+    assert loss[-1] < 0.85 * loss[0]
+    weights = load_file(work / "export" / "flow.safetensors")
+    flow.Flow(sizes.FLOW).load_state_dict({k: v.float() for k, v in weights.items()})
+    # Rotary frequencies keep full precision: sixteen bits would turn late frames by whole radians.
+    assert weights["decoder.estimator.rotary_embed.inv_freq"].dtype == torch.float32
+
+
+def test_tokenizer_trains_exports_and_extracts(work: Path) -> None:
+    tokenizer.fit(work, 60, torch.device("cpu"), 64, 12, 0)
+    tokenizer.extract(work, torch.device("cpu"))
+    assert {p.name for p in (work / "export").iterdir()} >= {"speech_tokenizer.safetensors", "speaker.safetensors"}
+    SpeakerEncoder().load_state_dict(load_file(work / "export" / "speaker.safetensors"))
+
+
+def test_ids_do_not_depend_on_the_batch() -> None:
+    torch.manual_seed(0)
+    model = SpeechTokenizer(size=64, layers=2).eval()
+    mel = torch.randn(2, 128, 403)
+    together = model(mel, torch.tensor([403, 201]))
+    assert together.shape == (2, 100)
+    assert torch.equal(model(mel[:1], torch.tensor([403]))[0], together[0])
+    assert torch.equal(model(mel[1:, :, :201], torch.tensor([201]))[0], together[1, :50])

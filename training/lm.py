@@ -1,0 +1,253 @@
+"""Train the speech-token language model.
+
+    python -m training.lm WORK --seconds 300 --mix 5 6
+
+Needs WORK/data and WORK/tokens.npy. Each round takes every clip once, alone or followed by up to three of its voice,
+half of the sequences whole and half interleaved, the voice tag left out of one in ten. Sequences are the engine's own
+(`oscine_engine.lm.sequence`). Writes WORK/export/llm.safetensors (averaged weights, fp16) at the lowest held-out cross
+entropy, and WORK/export/lm_samples.json: ids said for held-out texts, for `training.listen`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from oscine_engine.lm.interleave import Kind, Layout
+from oscine_engine.lm.network import SpeechLM
+from oscine_engine.lm.sequence import IGNORE, fits_interleaved, training_sequence
+from training import sizes
+from training.data import Batch, Corpus, Ints, bucketed, on_device, upload
+from training.graphed import Graphed, Update, autocast, pick_device
+from training.loop import Stage, save_weights, train
+
+WIDTHS = (80, 96, 112, 144, 192, 272, 400, 640, 1024)
+PIECES = (0.62, 0.2, 0.1, 0.08)
+MAX_PIECES_TOKENS = 750
+TAG_DROP, INTERLEAVED = 0.1, 0.5
+DROPOUT, SMOOTHING = 0.1, 0.02
+# Half of the sequences have up to this share of their speech inputs replaced: the model learns to trust the text.
+REPLACED = 0.12
+# Text and speech ids share one input array: speech ids come after the text ids.
+SPEECH_FROM = sizes.TEXT_ROWS
+
+
+class Sequences:
+    """Many training sequences, flat: `codes` and `targets` int16, row i at starts[i] .. starts[i + 1]."""
+
+    def __init__(self, rows: list[tuple[list[int], list[int]]]) -> None:
+        self.codes = np.concatenate([np.asarray(c, np.int16) for c, _ in rows])
+        self.targets = np.concatenate([np.asarray(t, np.int16) for _, t in rows])
+        self.starts: Ints = np.concatenate([[0], np.cumsum([len(c) for c, _ in rows])]).astype(np.int64)
+
+    def batch(self, rows: Ints, width: int) -> Batch:
+        place = self.starts[rows, None] + np.arange(width)
+        real = place < self.starts[rows + 1, None]
+        place = np.where(real, place, 0)
+        codes = np.where(real, self.codes[place], 0).astype(np.int16)
+        return Batch({"codes": codes, "targets": np.where(real, self.targets[place], IGNORE).astype(np.int16)})
+
+    def epoch(self, rng: np.random.Generator, budget: int, all_rows: bool = False) -> list[Batch]:
+        totals = np.diff(self.starts)
+        return [self.batch(rows, width) for width, rows in bucketed(rng, totals, WIDTHS, budget, all_rows)]
+
+
+def sequence(
+    corpus: Corpus, tokens: npt.NDArray[np.int16], clips: list[int], layout: Layout, interleaved: bool, tagged: bool
+) -> tuple[list[int], list[int]]:
+    """Input codes and targets of one utterance made of `clips`, which share a voice."""
+    text: list[int] = []
+    speech: list[int] = []
+    for clip in clips:
+        if text and corpus.clips[clip]["lang"] == "en":
+            text.append(sizes.SPACE)
+        text += corpus.text_of(clip)
+        speech += tokens[corpus.starts[clip] : corpus.starts[clip + 1]].tolist()
+    tag = [sizes.FIRST_VOICE_TAG + int(corpus.voice[clips[0]])] if tagged else []
+    interleaved = interleaved and fits_interleaved(len(text), len(speech), layout)
+    made = training_sequence(text, speech, layout, interleaved, prefix=[*tag, sizes.END_OF_PROMPT])
+    codes = [i + SPEECH_FROM * (kind == Kind.SPEECH) for kind, i in zip(made.kinds, made.ids, strict=True)]
+    return codes, made.targets
+
+
+def one_round(job: tuple[Corpus, npt.NDArray[np.int16], Layout, int]) -> Sequences:
+    """Every training clip once, drawn with the seed of the job's last element."""
+    corpus, tokens, layout, seed = job
+    rng = np.random.default_rng(seed)
+    rows = []
+    for voice in np.unique(corpus.voice[corpus.train]):
+        order = rng.permutation(corpus.train[corpus.voice[corpus.train] == voice]).tolist()
+        while order:
+            group = [order.pop()]
+            for _ in range(int(rng.choice(len(PIECES), p=PIECES))):
+                if order and sum(corpus.lengths[c] for c in (*group, order[-1])) <= MAX_PIECES_TOKENS:
+                    group.append(order.pop())
+            mixed, tagged = rng.random() < INTERLEAVED, rng.random() >= TAG_DROP
+            rows.append(sequence(corpus, tokens, group, layout, bool(mixed), bool(tagged)))
+    return Sequences(rows)
+
+
+def embed(lm: SpeechLM, codes: Tensor) -> Tensor:
+    """Input embeddings [B, T, hidden] of combined codes [B, T]."""
+    is_speech = codes >= SPEECH_FROM
+    text = lm.embed_text(torch.where(is_speech, 0, codes))
+    speech = lm.embed_speech(torch.where(is_speech, codes - SPEECH_FROM, 0))
+    return torch.where(is_speech[..., None], speech, text)
+
+
+def replace_some(codes: Tensor) -> Tensor:
+    """Replace a random share of the speech ids by random ones; control ids stay."""
+    rows = codes.shape[0]
+    share = torch.rand(rows, 1, device=codes.device) * REPLACED * (torch.rand(rows, 1, device=codes.device) < 0.5)
+    speech = (codes >= SPEECH_FROM) & (codes < SPEECH_FROM + sizes.LM.speech_token_size)
+    chosen = speech & (torch.rand(codes.shape, device=codes.device) < share)
+    return torch.where(chosen, SPEECH_FROM + torch.randint_like(codes, sizes.LM.speech_token_size), codes)
+
+
+def say(lm: SpeechLM, prompts: list[list[int]], limit: int, seed: int) -> list[list[int]]:
+    """Sample ids (nucleus 0.8, at most 25) for each prompt, until eos or `limit`. A check, not an engine."""
+    device = next(lm.parameters()).device
+    generator = torch.Generator(device=device).manual_seed(seed)
+    said: list[list[int]] = []
+    for prompt in prompts:
+        codes = list(prompt)
+        out: list[int] = []
+        while len(out) < limit:
+            hidden = lm(embed(lm, torch.tensor([codes], device=device)))[:, -1]
+            top, ids = lm.head(hidden).float()[0, : lm.config.speech_token_size + 2].softmax(-1).topk(25)
+            keep = top.cumsum(0) - top < 0.8
+            pick = int(ids[torch.multinomial(top * keep, 1, generator=generator)])
+            if pick >= lm.config.speech_token_size:
+                break
+            out.append(pick)
+            codes.append(SPEECH_FROM + pick)
+        said.append(out)
+    return said
+
+
+def fit(
+    work: Path, seconds: float, layout: Layout, budget: int, rounds: int, max_steps: int, seed: int, workers: int
+) -> None:
+    """Train for `seconds` in all and export."""
+    corpus = Corpus(work / "data", "cpu")
+    tokens = np.load(work / "tokens.npy")
+    jobs = [(corpus, tokens, layout, seed * 100003 + i) for i in range(rounds)]
+    # Fork, and before this process first touches the device.
+    with multiprocessing.get_context("fork").Pool(workers) as pool:
+        made = pool.map(one_round, jobs, chunksize=1)
+    device = pick_device()
+    print(
+        f"lm: {rounds} rounds, {len(made[0].codes)} positions in one, {len(made[0].starts) - 1} sequences", flush=True
+    )
+    torch.manual_seed(seed)
+    lm = SpeechLM(sizes.LM).to(device)
+    lm.dropout = DROPOUT
+    update = Update([lm], lr=1.2e-3, betas=(0.9, 0.98), weight_decay=0.05, ema_decay=0.999)
+
+    def predict(codes: Tensor) -> Tensor:
+        embedded = embed(lm, codes)
+        return lm.head(lm(F.dropout(embedded, DROPOUT, lm.training))).float()
+
+    def step(batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        lm.train()
+        update.zero()
+        targets = batch["targets"].long()
+        with autocast(device):
+            logits = predict(replace_some(batch["codes"].long()))
+        loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORE, label_smoothing=SMOOTHING)
+        loss.backward()
+        right = ((logits.argmax(-1) == targets) & (targets != IGNORE)).sum() / (targets != IGNORE).sum()
+        return {"loss": loss, "accuracy": right, "norm": update.apply()}
+
+    held = {
+        name: list(
+            upload(
+                Sequences([sequence(corpus, tokens, [int(c)], layout, mixed, True) for c in corpus.valid]).epoch(
+                    np.random.default_rng(1), 8192, all_rows=True
+                ),
+                device,
+            )
+        )
+        for name, mixed in (("whole", False), ("mixed", True))
+    }
+
+    def validate() -> dict[str, float]:
+        lm.eval()
+        found: dict[str, float] = {}
+        for name, batches in held.items():
+            loss, right, count = 0.0, 0, 0
+            with torch.no_grad(), autocast(device):
+                for batch, _ in batches:
+                    logits, targets = predict(batch["codes"].long()), batch["targets"].long()
+                    loss += float(
+                        F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORE, reduction="sum")
+                    )
+                    right += int(((logits.argmax(-1) == targets) & (targets != IGNORE)).sum())
+                    count += int((targets != IGNORE).sum())
+            found |= {f"ce_{name}": loss / count, f"accuracy_{name}": right / count}
+        return {"ce": (found["ce_whole"] + found["ce_mixed"]) / 2, **found}
+
+    def export(folder: Path) -> None:
+        save_weights(folder / "llm.safetensors", lm)
+
+    def epochs() -> Iterator[list[Batch]]:
+        rng = np.random.default_rng(seed)
+        while True:
+            for sequences in made:
+                yield sequences.epoch(rng, budget)
+
+    stage = Stage("lm", work, seconds, max_steps=max_steps, warmup_steps=500, keep_best="ce")
+    train(stage, [update], Graphed(step, device), on_device(epochs(), device), validate, export)
+    sample(work, corpus, tokens, layout, device)
+
+
+def sample(work: Path, corpus: Corpus, tokens: npt.NDArray[np.int16], layout: Layout, device: torch.device) -> None:
+    """Say a few held-out texts with the exported weights, print how long they got, and keep the ids."""
+    from safetensors.torch import load_file
+
+    lm = SpeechLM(sizes.LM).to(device).eval()
+    lm.load_state_dict({k: v.float() for k, v in load_file(work / "export" / "llm.safetensors").items()})
+    chosen = [int(c) for c in corpus.valid if 40 <= corpus.lengths[c] <= 120][:8]
+    rows = []
+    for clip in chosen:
+        codes, _ = sequence(corpus, tokens, [clip], layout, False, True)
+        rows.append(codes[: codes.index(SPEECH_FROM + layout.task_id.id) + 1])
+    with torch.no_grad(), autocast(device):
+        said = say(lm, rows, limit=250, seed=0)
+    kept: list[dict[str, Any]] = [
+        {"id": corpus.clips[c]["id"], "text": corpus.clips[c]["text"], "real": int(corpus.lengths[c]), "ids": ids}
+        for c, ids in zip(chosen, said, strict=True)
+    ]
+    for row in kept:
+        print(f"lm: said {len(row['ids'])} ids where the recording has {row['real']}: {row['text']}", flush=True)
+    (work / "export" / "lm_samples.json").write_text(json.dumps(kept, ensure_ascii=False), encoding="utf-8")
+
+
+def main() -> None:
+    """Command line entry point."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("work", type=Path)
+    parser.add_argument("--seconds", type=float, default=300)
+    parser.add_argument("--mix", type=int, nargs=2, required=True, metavar=("TEXT", "SPEECH"), help="interleaved block")
+    parser.add_argument("--batch", type=int, default=16384, help="positions a batch")
+    parser.add_argument("--rounds", type=int, default=64, help="different passes over the corpus; then they repeat")
+    parser.add_argument("--max-steps", type=int, default=10**9)
+    parser.add_argument("--workers", type=int, default=multiprocessing.cpu_count())
+    parser.add_argument("--seed", type=int, default=0)
+    a = parser.parse_args()
+    layout = Layout(sizes.LM.speech_token_size, *a.mix)
+    fit(a.work, a.seconds, layout, a.batch, a.rounds, a.max_steps, a.seed, a.workers)
+
+
+if __name__ == "__main__":
+    main()
