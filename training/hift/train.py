@@ -11,7 +11,6 @@ The first `--warm-up` steps see the mel and F0 losses alone; then the discrimina
 from __future__ import annotations
 
 import argparse
-import csv
 import math
 import os
 import time
@@ -20,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import soundfile
 import torch
 from torch import Tensor
 
@@ -33,10 +31,13 @@ from training.graphed import Graphed, Update, autocast
 from training.hift import losses
 from training.hift.crops import HOP, Crops, pick
 from training.hift.discriminators import Discriminators
+from training.hift.report import Log, write_wav
 
-MEL_WEIGHT, FEATURE_WEIGHT, ADVERSARIAL_WEIGHT = 45.0, 2.0, 1.0
+# HiFi-GAN's proportions, its sums over eight discriminators and their maps written as means.
+MEL_WEIGHT, FEATURE_WEIGHT, ADVERSARIAL_WEIGHT = 45.0, 10.0, 8.0
 LAST_LR = 0.02
 LOG_STEPS = 50
+EMA_FROM = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +90,8 @@ class Trainer:
         order = torch.arange(1, self.hift.config.nb_harmonics + 2, device=mel.device, dtype=torch.float64)
         start = torch.rand(batch, 1, device=mel.device, dtype=torch.float64) * order / HOP
         noise = torch.rand(batch, frames * HOP, len(order), device=mel.device)
-        wave = self.hift.decode(mel, self.hift.source(f0, noise, start))
-        return pick(wave, offset, self.crops.frames * HOP, HOP), f0
+        made = self.hift.decode(mel, self.hift.source(f0, noise, start))
+        return pick(made, offset, self.crops.frames * HOP, HOP), f0
 
     def step(self, _: dict[str, Tensor], adversarial: bool) -> dict[str, Tensor]:
         """One update of everything that the phase trains."""
@@ -119,10 +120,10 @@ class Trainer:
         out |= {"norm": self.updates["body"].apply(), "f0_norm": self.updates["f0"].apply()}
         return {name: value.detach() for name, value in out.items()}
 
-    def _judge(self, wave: Tensor, fake: Tensor) -> dict[str, Tensor]:
+    def _judge(self, true: Tensor, fake: Tensor) -> dict[str, Tensor]:
         self.updates["judge"].zero()
         with autocast(self.device):
-            real, judged = self.judges(wave), self.judges(fake)
+            real, judged = self.judges(true), self.judges(fake)
         loss = losses.discriminator_loss(real, judged)
         loss.backward()
         return {"judge": loss, "judge_norm": self.updates["judge"].apply()}
@@ -155,6 +156,7 @@ class Trainer:
             self.updates["f0"].reset_ema()
         else:
             self.steps, self.seconds = state["steps"], state["seconds"]
+            torch.manual_seed(self.plan.seed + self.steps)
 
     def swap(self) -> None:
         """Exchange the vocoder's weights and their averages."""
@@ -169,33 +171,13 @@ class Trainer:
         generator = torch.Generator(mel.device).manual_seed(0)
         shape = (1, mel.shape[1] * HOP, self.hift.config.nb_harmonics + 1)
         noise = torch.rand(shape, device=mel.device, generator=generator)
-        f0 = self.hift.f0(mel[None])
-        wave = self.hift.decode(mel[None], self.hift.source(f0, noise))
+        # Clips of any length: searching for the fastest kernels of each would take longer than the work.
+        with torch.backends.cudnn.flags(enabled=True, benchmark=False, allow_tf32=False):
+            f0 = self.hift.f0(mel[None])
+            made = self.hift.decode(mel[None], self.hift.source(f0, noise))
         self.hift.train()
         self.swap()
-        return wave[0], f0[0]
-
-
-class Log:
-    """A CSV file that grows over several runs. Columns are fixed by the first line."""
-
-    COLUMNS = (
-        *("steps", "seconds", "mel", "f0", "voicing_error", "pitch_error", "norm", "f0_norm"),
-        *("fooled", "feature", "judge", "judge_norm", "valid_mel", "valid_voicing", "valid_pitch"),
-    )
-
-    def __init__(self, path: Path) -> None:
-        new = not path.exists()
-        self.file = path.open("a", newline="")
-        self.writer = csv.DictWriter(self.file, self.COLUMNS, restval="")
-        if new:
-            self.writer.writeheader()
-
-    def write(self, row: dict[str, float]) -> None:
-        rounded = {name: f"{value:.5g}" if isinstance(value, float) else value for name, value in row.items()}
-        self.writer.writerow(rounded)
-        self.file.flush()
-        print(" ".join(f"{name} {value}" for name, value in rounded.items()), flush=True)
+        return made[0], f0[0]
 
 
 def validate(trainer: Trainer, corpus: Corpus, mels: Tensor, clips: list[int]) -> dict[str, float]:
@@ -203,11 +185,11 @@ def validate(trainer: Trainer, corpus: Corpus, mels: Tensor, clips: list[int]) -
     rows = []
     for clip in clips:
         frames = slice(int(corpus.starts[clip]) * MEL, int(corpus.starts[clip + 1]) * MEL)
-        wave, f0 = trainer.resynthesise(mels[frames].T.float())
+        made, f0 = trainer.resynthesise(mels[frames].T.float())
         real = corpus.arrays["audio"][frames.start * HOP : frames.stop * HOP].float() / 32768
         report = losses.f0_report(f0, corpus.arrays["f0"][frames].float())
         with torch.no_grad():
-            distance = trainer.distance(wave[None], real[None])
+            distance = trainer.distance(made[None], real[None])
         rows.append([float(distance), float(report["voicing_error"]), float(report["pitch_error"])])
     return dict(zip(("valid_mel", "valid_voicing", "valid_pitch"), map(float, np.mean(rows, axis=0)), strict=True))
 
@@ -222,7 +204,7 @@ def fit(trainer: Trainer, corpus: Corpus, mels: Tensor, out: Path, save_every: f
         for _ in range(LOG_STEPS):
             values = trainer.run({}, trainer.steps >= trainer.plan.warm_up)
             trainer.steps += 1
-            if trainer.steps == min(500, trainer.plan.warm_up):
+            if trainer.steps == min(EMA_FROM, trainer.plan.warm_up):
                 trainer.updates["body"].reset_ema()
                 trainer.updates["f0"].reset_ema()
         read = {name: float(value) for name, value in values.items()}
@@ -237,9 +219,7 @@ def fit(trainer: Trainer, corpus: Corpus, mels: Tensor, out: Path, save_every: f
         log.write({"steps": trainer.steps, "seconds": trainer.seconds, **read})
     for clip in valid[:4]:
         frames = slice(int(corpus.starts[clip]) * MEL, int(corpus.starts[clip + 1]) * MEL)
-        wave, _ = trainer.resynthesise(mels[frames].T.float())
-        sample = out / f"{corpus.clips[clip]['id']}.ogg"
-        soundfile.write(sample, wave.cpu().numpy(), 24000, format="OGG", subtype="OPUS")
+        write_wav(out / f"{corpus.clips[clip]['id']}.wav", trainer.resynthesise(mels[frames].T.float())[0])
 
 
 def build(
@@ -267,14 +247,12 @@ def main() -> None:
     parser.add_argument("work", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--seconds", type=float, required=True)
-    parser.add_argument("--warm-up", type=int, default=usual.warm_up, help="steps without discriminators")
+    parser.add_argument("--warm-up", type=int, help="steps without discriminators; none with --start")
     parser.add_argument("--batch", type=int, default=usual.batch)
     parser.add_argument("--frames", type=int, default=usual.frames, help="length of a crop, 20 ms each")
     parser.add_argument("--width", type=int, default=usual.width, help="base and F0 channels")
     parser.add_argument("--judge-scale", type=float, default=1.0, help="widths of the discriminators")
-    parser.add_argument("--lr", type=float, default=usual.lr)
-    parser.add_argument("--judge-lr", type=float, default=usual.judge_lr)
-    parser.add_argument("--f0-lr", type=float, default=usual.f0_lr)
+    parser.add_argument("--lr-scale", type=float, help="factor of all learning rates; 0.4 with --start, else 1")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--from-mels", type=Path, help="mels of the flow, as training.flow_mels writes them")
@@ -282,22 +260,22 @@ def main() -> None:
     parser.add_argument("--start", type=Path, help="state.pt of another run to begin from")
     a = parser.parse_args()
     a.out.mkdir(parents=True, exist_ok=True)
+    scale = a.lr_scale or (0.4 if a.start else 1.0)
     plan = Plan(
         seconds=a.seconds,
-        warm_up=a.warm_up,
+        warm_up=(0 if a.start else usual.warm_up) if a.warm_up is None else a.warm_up,
         batch=a.batch,
         frames=a.frames,
         width=a.width,
         period_channels=tuple(max(2, int(c * a.judge_scale)) for c in usual.period_channels),
         spectrum_channels=max(4, int(usual.spectrum_channels * a.judge_scale)),
-        lr=a.lr,
-        f0_lr=a.f0_lr,
-        judge_lr=a.judge_lr,
+        lr=usual.lr * scale,
+        f0_lr=usual.f0_lr * scale,
+        judge_lr=usual.judge_lr * scale,
         seed=a.seed,
     )
     device = torch.device(a.device)
     if device.type == "cuda":
-        torch.cuda.set_device(device)
         torch.backends.cudnn.benchmark = True
     trainer, corpus = build(a.work, plan, device, a.from_mels, 1.0 if a.from_mels is None else a.real_share)
     if (a.out / "state.pt").exists():
