@@ -8,11 +8,12 @@
 | . ! ? … in any other company, then a blank | when the next character is here and is no small letter |
 | . ! ? directly before a capital, after a small letter ("there.How") | there |
 
-A full stop ends nothing after a title (Dr.), an initial (J.), a list number (3.) or No. before a digit. Closing quotes and
-brackets stay with their sentence (behind a full-width mark, which ends at once, they open the next). A sentence needs a letter or digit; marks without one go to the next sentence.
+A full stop ends nothing after a title (Dr.), an initial (J.), a list number (3.) or No. before a digit. Closing quotes
+and brackets stay with their sentence; behind a full-width mark, which ends at once, they open the next one. A sentence
+needs a letter or digit; marks without one go to the next sentence.
 
-A sentence longer than `longest_s` is cut where it can be: after half of that at the next ; : — or comma, after
-four fifths at the next blank or Chinese character, at the limit anywhere. Cuts are made going forward only, so `pending`
+A sentence longer than `longest_s` is cut where it can be: after half of that at the next ; : — or comma, after four
+fifths at the next blank or Chinese character, at the limit anywhere. Cuts are made going forward only, so `pending`
 never has to be taken back. Very short sentences are not joined with their successors: that would delay their sound.
 """
 

@@ -9,11 +9,56 @@ from hypothesis import strategies as st
 from oscine_engine.text.joining import Joiner
 from oscine_engine.text.segments import SentenceStream
 
-PIECES = (
-    ["Hello", "there", "ok", "I", "We", "A", "J", "Dr", "no", "No", "U.S", "a.m", "etc", "x.y", "3", "12", "3.5", "Node.js"]
-    + [" ", "  ", "\n", ".", "?", "!", "...", "…", ",", ";", "\"", "'", "”", ")", "(", "-", "—"]
-    + ["你好", "我们", "。", "！", "？", "，", "”", "「", "」", "🙂", "\u0301", "é", "Ä"]
-)  # fmt: skip
+PIECES = [
+    "Hello",
+    "there",
+    "ok",
+    "I",
+    "We",
+    "A",
+    "J",
+    "Dr",
+    "no",
+    "No",
+    "U.S",
+    "a.m",
+    "etc",
+    "x.y",
+    "3",
+    "12",
+    "3.5",
+    "Node.js",
+    " ",
+    "  ",
+    "\n",
+    ".",
+    "?",
+    "!",
+    "...",
+    "…",
+    ",",
+    ";",
+    '"',
+    "'",
+    "”",
+    ")",
+    "(",
+    "-",
+    "—",
+    "你好",
+    "我们",
+    "。",
+    "！",
+    "？",
+    "，",
+    "”",
+    "「",
+    "」",
+    "🙂",
+    "́",
+    "é",
+    "Ä",
+]
 texts = st.lists(st.sampled_from(PIECES), max_size=20).map("".join)
 
 
@@ -28,7 +73,7 @@ def split(text: str, cuts: list[int] | None = None, longest_s: float = 20.0) -> 
     ("text", "expected"),
     [
         ("Hello there. How are you?", ["Hello there. ", "How are you?"]),
-        ("Dr. Lee met Mr. Wu at 3.5 p.m. on Monday. Then he left.", ["Dr. Lee met Mr. Wu at 3.5 p.m. on Monday. ", "Then he left."]),
+        ("Dr. Lee met Mr. Wu at 3.5 p.m. on it. Bye.", ["Dr. Lee met Mr. Wu at 3.5 p.m. on it. ", "Bye."]),
         ("We left the U.S. They stayed.", ["We left the U.S. ", "They stayed."]),
         ("George W. Bush and J. Smith. So do I. Bye.", ["George W. Bush and J. Smith. ", "So do I. ", "Bye."]),
         ('He said "stop." Then he left.', ['He said "stop." ', "Then he left."]),
@@ -47,7 +92,7 @@ def split(text: str, cuts: list[int] | None = None, longest_s: float = 20.0) -> 
         ("……", []),
         ("🙂 👍🏽", []),
     ],
-)  # fmt: skip
+)
 def test_sentence_ends(text: str, expected: list[str]) -> None:
     assert split(text) == expected
 
