@@ -55,12 +55,12 @@ def load(
         raise CheckpointError(
             f"{files.text_model}: the tokenizer has {tokenizer.vocab_size} entries, the model {config.lm.vocab_size}"
         )
-    lm, flow, vocoder = SpeechLM(config.lm), Flow(config.flow), HiFT(config.vocoder)
     speech_state = weights.read(files.lm)
     if files.lm.suffix == ".safetensors":
         speech_state = weights.retie(speech_state)
-    weights.load_into(lm, speech_state, str(files.lm))
-    weights.load_into(flow, weights.read(files.flow), str(files.flow))
+    lm = weights.build(lambda: SpeechLM(config.lm), speech_state, str(files.lm))
+    flow = weights.build(lambda: Flow(config.flow), weights.read(files.flow), str(files.flow))
+    vocoder = HiFT(config.vocoder)
     weights.load_into(vocoder, weights.vocoder_keys(weights.read(files.vocoder)), str(files.vocoder))
     for module, kind in ((lm, dtype), (flow, dtype), (vocoder, torch.float32)):
         module.to(device, kind).eval().requires_grad_(False)

@@ -6,9 +6,9 @@ text embedding.
 """
 
 import pickle
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import torch
 from safetensors import SafetensorError
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from oscine_engine.errors import CheckpointError
 
+M = TypeVar("M", bound=nn.Module)
 Policy = Literal["int8", "fp16", "fp32"]
 
 EMBEDDING = "llm.model.model.embed_tokens.weight"
@@ -120,6 +121,25 @@ def retie(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def load_into(module: nn.Module, state: Mapping[str, Tensor], origin: str) -> None:
     """Strict load, values cast to the module's types. Raises CheckpointError listing what does not fit."""
+    check(module, state, origin)
+    module.load_state_dict(dict(state), strict=True)
+
+
+def build(make: Callable[[], M], state: Mapping[str, Tensor], origin: str) -> M:
+    """A module whose tensors are those of `state`, as float32, without ever drawing or copying initial values.
+
+    Only for modules all of whose tensors are in their state dict. Raises CheckpointError listing what does not fit.
+    """
+    with torch.device("meta"):
+        module = make()
+    check(module, state, origin)
+    cast = {key: value.float() if value.is_floating_point() else value for key, value in state.items()}
+    module.load_state_dict(cast, strict=True, assign=True)
+    return module
+
+
+def check(module: nn.Module, state: Mapping[str, Tensor], origin: str) -> None:
+    """Raise CheckpointError if keys or shapes of `state` are not the module's, or a value is not finite."""
     wanted = module.state_dict()
     faults = [
         _listed("missing", [key for key in wanted if key not in state]),
@@ -136,7 +156,6 @@ def load_into(module: nn.Module, state: Mapping[str, Tensor], origin: str) -> No
     ]
     if any(faults):
         raise CheckpointError(f"{origin} does not fit the configured model: {'; '.join(filter(None, faults))}")
-    module.load_state_dict(dict(state), strict=True)
 
 
 def _listed(what: str, keys: list[str]) -> str:
