@@ -42,9 +42,11 @@ class F0Predictor(nn.Module):
         for index, conv in enumerate(self.convs):
             x = x if index == 0 else past.extend(x, conv.left)
             x = F.elu(F.conv1d(x, *conv.exact()) if exact else conv(x))
-        linear, x = self.classifier, x.transpose(1, 2)
-        scores = F.linear(x, linear.weight.double(), linear.bias.double()) if exact else linear(x)
-        return cast(Tensor, scores[:, :, 0].abs())
+        # In bfloat16 a hertz would be lost here.
+        with torch.autocast(mel.device.type, enabled=False):
+            weight, bias = self.classifier.weight, self.classifier.bias
+            dtype = mel.dtype if exact else weight.dtype
+            return F.linear(x.transpose(1, 2).to(dtype), weight.to(dtype), bias.to(dtype))[:, :, 0].abs()
 
 
 def double(predictor: F0Predictor, mel: Tensor, finalize: bool = True) -> Tensor:
