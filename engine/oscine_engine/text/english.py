@@ -56,7 +56,7 @@ EXTRA: dict[str, Phones] = {
     }.items()
 }
 
-_VOWEL = re.compile(r"[aeiouy]")
+_VOWEL = re.compile(r"[aeiou]|y$")
 _CAMEL = re.compile(r"[A-Z]{2,}(?![a-z])|[A-Z]?[a-z]+|[A-Z]")
 _FOLD = str.maketrans(
     {
@@ -177,6 +177,6 @@ def _sound(word: str) -> Phones:
     if known is not None:
         return known
     bare = word.replace("'", "")
-    if not _VOWEL.search(bare) and len(bare) <= 5:
+    if not _VOWEL.search(bare[1:]) and len(bare) <= 5:
         return tuple(phone for name in spell(bare) for phone in name)
     return letter_sounds.sound_out(bare)

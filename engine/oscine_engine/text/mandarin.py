@@ -63,11 +63,10 @@ _ORDINAL_AFTER = frozenset("零〇一二三四五六七八九十月号")
 
 @dataclass(frozen=True, slots=True)
 class Syllable:
-    """One character and its reading, spelled with a tone mark; `fixed` readings take no sandhi (digit strings)."""
+    """One character and its reading, spelled with a tone mark."""
 
     character: str
     reading: str
-    fixed: bool = False
 
 
 def marks_of(reading: str) -> tuple[str, ...]:
@@ -249,7 +248,7 @@ def within_word(word: list[Syllable], previous: str) -> list[Syllable]:
 
 def _particle(syllable: Syllable, front: str, last: bool) -> Syllable:
     """得, 地 and 儿 after another character are mostly particles and lose their tone."""
-    if syllable.fixed or not front:
+    if not front:
         return syllable
     match syllable.character, syllable.reading:
         case "得", "dé":
@@ -273,7 +272,7 @@ def across(word: list[Syllable], following: list[Syllable], previous: str) -> li
 
 
 def _before(syllable: Syllable, front: str, after: Syllable | None) -> Syllable:
-    if after is None or syllable.fixed:
+    if after is None:
         return syllable
     current, following = tone(syllable.reading), tone(after.reading)
     new = current

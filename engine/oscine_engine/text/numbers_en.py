@@ -30,6 +30,8 @@ _MAGNITUDES = {
     "bn": "billion",
     "T": "trillion",
 }
+MAGNITUDES = ("thousand", "million", "billion", "trillion")
+"""Words that stand between an amount and its currency when spoken: "$5 million" is five million dollars."""
 UNITS = {
     "km": "kilometers",
     "kg": "kilograms",
@@ -184,7 +186,7 @@ def read_number(text: str, before: str = "", after: str = "") -> str | None:
     if match := re.fullmatch(rf"([-+]?)([$£€¥])({_NUMBER})(k|K|mn|m|M|bn|b|B|T)?", text):
         sign, symbol, amount, suffix = match.groups()
         magnitude = _MAGNITUDES.get(suffix or "", "")
-        if not magnitude and after in ("thousand", "million", "billion", "trillion"):
+        if not magnitude and after in MAGNITUDES:
             magnitude = after
         return ("minus " if sign == "-" else "") + money(symbol, amount, magnitude)
     if match := re.fullmatch(r"(\d{1,2}):([0-5]\d)(?::[0-5]\d)?((?:[ap]\.?m)?)", text, re.IGNORECASE):

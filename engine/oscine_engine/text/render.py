@@ -47,7 +47,6 @@ class PhoneRenderer:
         self._last = ""  # "en" or "zh" after speech, "" at the start
         self._before = ""  # the English word in front
         self._characters = ""  # Chinese characters not yet cut into words
-        self._plain = ""  # per waiting character: "d" where it belongs to a number
         self._word: list[Syllable] = []  # the last word cut off, waiting for its successor
         self._front = ""  # the character in front of `_word`
 
@@ -65,8 +64,10 @@ class PhoneRenderer:
 
     def _one(self, item: Item) -> list[int]:
         match item.kind:
-            case Spoken.HAN | Spoken.DIGIT:
-                return self._han(item)
+            case Spoken.HAN:
+                self._before = ""
+                self._characters += item.text
+                return self._cut(final=False)
             case Spoken.PAUSE:
                 ids = self._close_han()
                 mark = "." if item.text == "\n" else item.text
@@ -113,12 +114,6 @@ class PhoneRenderer:
                 mark = f"{mark[:-1]}0]"
         return [*ids, self._tokenizer.id(mark)]
 
-    def _han(self, item: Item) -> list[int]:
-        self._before = ""
-        self._characters += item.text
-        self._plain += "d" if item.kind is Spoken.DIGIT else "-"
-        return self._cut(final=False)
-
     def _close_han(self) -> list[int]:
         ids = self._cut(final=True)
         ids += self._say(self._word)
@@ -129,13 +124,7 @@ class PhoneRenderer:
         """Cut waiting characters into words; say each word once its successor is known."""
         ids: list[int] = []
         while self._characters and (word := mandarin.next_word(self._characters, final)) is not None:
-            length = max(1, len(word))
-            digits = self._plain[:length]
-            self._characters, self._plain = self._characters[length:], self._plain[length:]
-            word = [
-                Syllable(s.character, s.reading, fixed=kind == "d" and s.character == "一")
-                for s, kind in zip(word, digits, strict=False)
-            ]
+            self._characters = self._characters[max(1, len(word)) :]
             if not word:
                 continue
             previous = self._word[-1].character if self._word else ""
@@ -208,7 +197,7 @@ class PlainRenderer:
                 return [*ids, *self._encode(item.text)]
         ids = self._blank_before()
         self._started = True
-        self._wide = item.kind in (Spoken.HAN, Spoken.DIGIT)
+        self._wide = item.kind is Spoken.HAN
         if self._run >= _HAN_PIECE:
             ids += self._emit()
         self._run += self._wide

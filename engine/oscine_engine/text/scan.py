@@ -31,10 +31,10 @@ class Token:
 
 _LATIN = "A-Za-z\u00aa\u00ba\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff\u0300-\u036f"
 _CORE = f"[{_LATIN}0-9%\u00b0$£€¥&@+]"
-_JOINER = r"['.,:/_\-#]"
+_JOINER = r"(?:['.:/_\-#]|(?<=[0-9]),(?=[0-9]))"
 _CHUNK = re.compile(rf"(?:'(?=[A-Za-z])|[-#](?=[$£€¥]?[0-9])|\.(?=[0-9]))?{_CORE}+(?:{_JOINER}{_CORE}+)*")
 _HAN = re.compile("[\u3007\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]")
-_JOINER_CHARACTER = re.compile(_JOINER)
+_JOINER_CHARACTER = re.compile(r"['.,:/_\-#]")
 _CONTROL = re.compile(r"<\|[^<>|]*\|>")
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 _MARK = re.compile(r"\[[^\[\]\s]+\]")

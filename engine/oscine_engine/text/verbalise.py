@@ -19,8 +19,6 @@ class Spoken(Enum):
     """Latin letters said by their names."""
     HAN = auto()
     """One Chinese character."""
-    DIGIT = auto()
-    """One Chinese character of a digit string or number, which takes no sandhi of 一."""
     MARK = auto()
     """A typed mark."""
     PAUSE = auto()
@@ -131,7 +129,7 @@ class _Context:
         elif first.kind is Kind.HAN or _PAUSES.get(first.text) in (".", "?", "!", "\n"):
             before = ""
         for item in read:
-            if item.kind in (Spoken.HAN, Spoken.DIGIT):
+            if item.kind is Spoken.HAN:
                 chinese = True
             elif item.kind in (Spoken.WORD, Spoken.LETTERS):
                 chinese = False
@@ -211,7 +209,10 @@ def _read_chunk(queue: list[Token], at: int, final: bool, context: _Context) -> 
         after = _significant(queue, at + 1)
         if after is None and not final:
             return 0, []
-        return 1, _number(chunk, context, queue[at + 1] if at + 1 < len(queue) else None, after)
+        read = _number(chunk, context, queue[at + 1] if at + 1 < len(queue) else None, after)
+        if chunk[0] in "$£€¥" and after is not None and after.text.lower() in numbers_en.MAGNITUDES:
+            return queue.index(after, at) + 1 - at, read
+        return 1, read
     if lower in _TITLES or lower in ("no", "etc", "ph.d") or _DOTTED.fullmatch(chunk):
         return _abbreviation(queue, at, final)
     if chunk == "A" or (chunk == "a" and (context.before.lower() in _NUMBER_WORDS or context.before.isdigit())):
@@ -290,7 +291,7 @@ def _han(character: str) -> Item:
         return Item(Spoken.PAUSE, ",")
     if character.isascii():
         return Item(Spoken.LETTERS if character.isalpha() else Spoken.BLANK, character)
-    return Item(Spoken.DIGIT, character)
+    return Item(Spoken.HAN, character)
 
 
 def _words(text: str) -> list[Item]:

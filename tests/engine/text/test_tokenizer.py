@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,8 @@ def test_a_broken_file_is_a_clear_error(tmp_path: Path) -> None:
 def test_an_unknown_entry_is_a_clear_error(small: Tokenizer) -> None:
     with pytest.raises(CheckpointError, match="no entry"):
         small.id("<|voice9|>")
+
+
+def test_added_tokens_are_the_released_list() -> None:
+    reference = Path(__file__).parents[2] / "reference" / "cosyvoice3_special_tokens.json"
+    assert list(added_tokens()) == json.loads(reference.read_text())["additional_special_tokens_in_order"]
