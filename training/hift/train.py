@@ -57,14 +57,18 @@ class Plan:
     seed: int = 0
 
 
+def vocoder_config(width: int) -> VocoderConfig:
+    """A vocoder of the released form with `width` base channels and as many in its F0 predictor."""
+    return VocoderConfig(base_channels=width, f0_predictor=F0Config(cond_channels=width))
+
+
 class Trainer:
     """The vocoder, its discriminators and one captured step of each kind."""
 
     def __init__(self, plan: Plan, crops: Crops, device: torch.device) -> None:
         torch.manual_seed(plan.seed)
         self.plan, self.crops, self.device = plan, crops, device
-        config = VocoderConfig(base_channels=plan.width, f0_predictor=F0Config(cond_channels=plan.width))
-        self.hift = HiFT(config).to(device).train()
+        self.hift = HiFT(vocoder_config(plan.width)).to(device).train()
         with torch.no_grad():
             # Start in the range of voices: the output is in Hz, and Adam moves a weight by its rate a step at most.
             self.hift.f0_predictor.classifier.weight.mul_(30)

@@ -1,0 +1,126 @@
+"""The shipped voices: which clip of the corpus each is prompted with, and the prompts made of them."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import soundfile
+import torch
+from torch import Tensor
+
+from oscine_engine.checkpoint import layout
+from oscine_engine.features import kaldi_fbank80, mel24k, resample, whisper128
+from oscine_engine.text.marks import END_OF_PROMPT, VOICE_TAGS
+from oscine_engine.voices.prompt import Language, VoicePrompt
+from training.data import VOICES
+
+RATE, SAMPLES_PER_TOKEN = 24000, 960
+CHUNK, HEAD_START = 25, 10
+"""A prompt of CHUNK - HEAD_START tokens beyond whole chunks: the first chunk then ends after HEAD_START new ones."""
+EMBEDDING_CLIPS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A voice as it ships, and the corpus clip that prompts it."""
+
+    name: str
+    voice: str
+    language: Language
+    description: str
+    clip: str
+
+
+# Of some clips a voice with 1 or 2 tokens to cut away (which hold silence only): no word misheard, best opinion score.
+SOURCES = (
+    Source("heart", "af_heart", "en", "American English, woman", "en-d0910"),
+    Source("michael", "am_michael", "en", "American English, man", "en-d1667"),
+    Source("emma", "bf_emma", "en", "British English, woman", "en-w00860"),
+    Source("xiaoxiao", "zf_xiaoxiao", "zh", "Mandarin, woman", "zh-d0586"),
+    Source("yunxi", "zm_yunxi", "zh", "Mandarin, man", "zh-d0162"),
+)
+
+
+class Encoders:
+    """The two ONNX models of a model directory."""
+
+    def __init__(self, directory: Path) -> None:
+        options = {"providers": ["CPUExecutionProvider"]}
+        self._speech = onnxruntime.InferenceSession(str(directory / layout.SPEECH_TOKENIZER), **options)
+        self._speaker = onnxruntime.InferenceSession(str(directory / layout.SPEAKER_ENCODER), **options)
+
+    def tokens(self, wave: Tensor) -> Tensor:
+        """Speech ids int32 [n] of a 24 kHz wave."""
+        mel = whisper128(resample(wave, RATE, 16000))
+        values = (mel[None].numpy(), np.array([mel.shape[1]], np.int32))
+        names = (x.name for x in self._speech.get_inputs())
+        ids = self._speech.run(None, dict(zip(names, values, strict=True)))[0]
+        return torch.from_numpy(np.asarray(ids, np.int32).ravel())
+
+    def embedding(self, wave: Tensor) -> Tensor:
+        """Speaker embedding [192] of a 24 kHz wave."""
+        fbank = kaldi_fbank80(resample(wave, RATE, 16000))
+        fbank = fbank - fbank.mean(0)
+        found = self._speaker.run(None, {self._speaker.get_inputs()[0].name: fbank[None].numpy()})[0]
+        return torch.from_numpy(found).flatten()
+
+
+def read_clips(corpus: Path, wanted: Mapping[str, Mapping[str, Any]]) -> dict[str, Tensor]:
+    """24 kHz waves of the clips `wanted` (id -> its line of the manifest), cut to whole tokens."""
+    found: dict[str, Tensor] = {}
+    for shard in sorted({str(line["shard"]) for line in wanted.values()}):
+        with tarfile.open(corpus / shard) as tar:
+            for member in tar:
+                name = Path(member.name).stem
+                packed = tar.extractfile(member) if name in wanted else None
+                if packed is not None:
+                    wave, rate = soundfile.read(io.BytesIO(packed.read()), dtype="float32")
+                    if rate != RATE:
+                        raise ValueError(f"{name} is {rate} Hz, expected {RATE}")
+                    found[name] = torch.from_numpy(wave[: len(wave) // SAMPLES_PER_TOKEN * SAMPLES_PER_TOKEN])
+    missing = wanted.keys() - found.keys()
+    if missing:
+        raise FileNotFoundError(f"clips that are in no shard of {corpus}: {', '.join(sorted(missing))}")
+    return found
+
+
+def prompt(source: Source, transcript: str, wave: Tensor, embedding: Tensor, encoders: Encoders) -> VoicePrompt:
+    """The voice prompted with `wave`, shortened at its start so that the first chunk comes early (see HEAD_START)."""
+    tokens, mel = encoders.tokens(wave), mel24k(wave).T
+    count = min(len(tokens), len(mel) // 2)
+    kept = count - (count - (CHUNK - HEAD_START)) % CHUNK
+    if kept <= 0:
+        raise ValueError(f"{source.clip} is too short to prompt with")
+    return VoicePrompt(
+        name=source.name,
+        language=source.language,
+        description=source.description,
+        prompt_text=VOICE_TAGS[VOICES.index(source.voice)] + END_OF_PROMPT,
+        transcript=transcript,
+        lm_speech_tokens=torch.zeros(0, dtype=torch.int32),
+        flow_speech_tokens=tokens[count - kept : count],
+        mel=mel[2 * (count - kept) : 2 * count].contiguous(),
+        embedding=embedding,
+    )
+
+
+def make(corpus: Path, encoders: Encoders) -> dict[str, VoicePrompt]:
+    """All shipped voices. The embedding is the mean over several clips of the voice."""
+    lines = (corpus / "manifest.jsonl").read_text(encoding="utf-8").splitlines()
+    manifest = {line["id"]: line for line in map(json.loads, lines)}
+    voices = {}
+    for source in SOURCES:
+        others = [i for i, m in manifest.items() if m["voice"] == source.voice and m["seconds"] > 2][:EMBEDDING_CLIPS]
+        waves = read_clips(corpus, {i: manifest[i] for i in [*others, source.clip]})
+        embedding = torch.stack([encoders.embedding(waves[i]) for i in others]).mean(0)
+        text = str(manifest[source.clip]["text"])
+        voices[source.name] = prompt(source, text, waves[source.clip], embedding, encoders)
+    return voices
