@@ -14,15 +14,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bench.parity.rows import Row, compare, metadata, missing, tensors
+from bench.parity.rows import Row, compare, document, metadata, missing, tensors
+from bench.parity.utterances import Utterance, new_runner, one_stream, run_streams
 from oscine_engine.config import FlowConfig
 from oscine_engine.flow.dit import chunk_mask
 from oscine_engine.flow.network import Flow
 from oscine_engine.flow.noise import initial_noise
 from oscine_engine.flow.oneshot import Solution, solve
-from oscine_engine.flow.runner import FlowPrefix, FlowRunner, FlowStream, page_shape
 from oscine_engine.flow.schedule import time_span
-from oscine_engine.runtime.pages import PagePool
 
 STAGE = 1e-4
 MEL = 1e-3
@@ -40,6 +39,11 @@ class Case:
     noise: Tensor
     used: set[str] = field(default_factory=set)
 
+    @property
+    def count(self) -> int:
+        """Speech tokens after the prompt; 0 if none were recorded."""
+        return self.recorded["in.token"].shape[1] if "in.token" in self.recorded else 0
+
     def __getitem__(self, name: str) -> Tensor:
         self.used.add(name)
         return self.recorded[name]
@@ -51,10 +55,10 @@ class Case:
             return missing(title, f"tensor {self.prefix}{name}")
         return compare(title, got(), self[name], tolerance)
 
-    def utterance(self, given: int | None = None) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Arguments of `solve`, with the first `given` tokens only."""
+    def utterance(self, given: int | None = None) -> Utterance:
+        """What the case says, with its first `given` tokens only."""
         prompt, token, feat, embedding = (self[name] for name in INPUTS)
-        return prompt, token[:, :given], feat, embedding, self.noise
+        return Utterance(prompt, token[:, :given], feat, embedding, self.noise)
 
 
 def load_flow(folder: Path, config: dict[str, Any]) -> Flow:
@@ -81,8 +85,8 @@ def load_cases(folder: Path, config: dict[str, Any], flow: Flow) -> list[Case]:
 def checks(folder: Path, config: dict[str, Any]) -> Iterator[Row]:
     """All rows of the flow."""
     flow = load_flow(folder, config)
-    schedules = recorded_schedules(folder, config)
     cases = load_cases(folder, config, flow)
+    plans = recorded_plans(folder, config, cases)
     if not cases:
         yield missing("flow cases", "any prefix in config cases.flow.prefixes")
     for number, case in enumerate(cases):
@@ -98,23 +102,42 @@ def checks(folder: Path, config: dict[str, Any]) -> Iterator[Row]:
                 yield from rows(case, flow, config, oneshot)
         yield case.row("mel.full", lambda case=case: solve(flow, *case.utterance(), streaming=False).mel, MEL)
         yield case.row("mel.stream_oneshot", lambda mel=oneshot.mel: mel, MEL)
-        yield from _calls(case, flow, schedules)
+        yield from _calls(case, flow, plans[case.prefix])
         yield from _incremental(case, flow)
         for name in sorted(case.recorded.keys() - case.used):
             yield missing(f"flow {case.prefix}{name}", "check for this recorded tensor")
 
 
-def recorded_schedules(folder: Path, config: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """Schedules by name from the recorded file's metadata, else from streaming_report.json."""
+Plan = list[dict[str, Any]]
+"""The growing calls of one schedule."""
+
+
+def recorded_plans(folder: Path, config: dict[str, Any], cases: list[Case]) -> dict[str, dict[str, Plan]]:
+    """Schedules by case prefix and name, from the recorded file's metadata, else from streaming_report.json.
+
+    A schedule may be written under its case's prefix, in its name or one level deeper; without a prefix it is every
+    case's whose number of tokens it ends on.
+    """
     entries = metadata(folder, config["files"]["flow"][1])
     if "schedules" in entries:
-        found: dict[str, list[dict[str, Any]]] = json.loads(entries["schedules"])
-        return found
-    report = folder / "streaming_report.json"
-    listed: dict[str, list[dict[str, Any]]] = {}
-    if report.is_file():
-        listed = json.loads(report.read_text(encoding="utf-8")).get("flow", {}).get("schedules", {})
-    return listed
+        listed = json.loads(entries["schedules"])
+    else:
+        listed = document(folder, "streaming_report.json")["flow"]["schedules"]
+    prefixes = [case.prefix for case in cases]
+    plans: dict[str, dict[str, Plan]] = {prefix: {} for prefix in prefixes}
+    for name, value in listed.items():
+        deeper = [prefix for prefix in prefixes if prefix.rstrip(".") == name.rstrip(".")]
+        named = max((prefix for prefix in prefixes if name.startswith(prefix)), key=len, default="")
+        if isinstance(value, dict):
+            for prefix in deeper:
+                plans[prefix] |= value
+        elif named:
+            plans[named][name.removeprefix(named)] = value
+        else:
+            for case in cases:
+                if case.count == value[-1]["tokens_given"]:
+                    plans[case.prefix][name] = value
+    return plans
 
 
 def _noise(case: Case, flow: Flow, config: dict[str, Any], oneshot: Solution) -> Iterator[Row]:
@@ -173,11 +196,11 @@ def _euler(case: Case, flow: Flow, config: dict[str, Any], oneshot: Solution) ->
     yield case.row("euler.v_uncond_step0", lambda: oneshot.unconditional[0], STAGE)
 
 
-def _calls(case: Case, flow: Flow, schedules: dict[str, list[dict[str, Any]]]) -> Iterator[Row]:
+def _calls(case: Case, flow: Flow, plans: dict[str, Plan]) -> Iterator[Row]:
     """Growing one-shot calls. What each was given follows from its shapes, and must be what the schedule says."""
     ratio, ahead = flow.config.token_mel_ratio, flow.config.pre_lookahead_len
     found = {match.group(): match for match in map(CALL.fullmatch, sorted(case.recorded)) if match}
-    for name, calls in schedules.items():
+    for name, calls in plans.items():
         for index, call in enumerate(calls):
             wanted = ("final_default_nonstreaming.", "final_streaming.") if call["finalize"] else ("",)
             for part in wanted:
@@ -192,21 +215,17 @@ def _calls(case: Case, flow: Flow, schedules: dict[str, list[dict[str, Any]]]) -
         given = frames // ratio + (0 if final else ahead)
         streaming = final != "final_default_nonstreaming"
         mel = solve(flow, *case.utterance(given), streaming=streaming, finalize=bool(final)).mel
-        planned = schedules.get(match["schedule"], [])
+        planned = plans.get(match["schedule"], [])
         call = planned[int(match["index"])] if int(match["index"]) < len(planned) else None
         yield case.row(key, lambda mel=mel: mel, MEL)
         new = key.removesuffix("all") + "new"
+        fresh = case.recorded[new].shape[2] if new in case.recorded else 0
         if call is not None and call["tokens_given"] != given:
             yield missing(
                 f"flow {case.prefix}{key}", f"agreement on tokens given: {given}, schedule {call['tokens_given']}"
             )
-        offset = call["token_offset"] if call is not None else _offset(case, key, new, ratio)
+        offset = call["token_offset"] if call is not None else (frames - fresh) // ratio
         yield case.row(new, lambda mel=mel, offset=offset: mel[:, :, ratio * offset :], MEL)
-
-
-def _offset(case: Case, every: str, new: str, ratio: int) -> int:
-    fresh = case.recorded[new].shape[2] if new in case.recorded else 0
-    return (case.recorded[every].shape[2] - fresh) // ratio
 
 
 def _incremental(case: Case, flow: Flow) -> Iterator[Row]:
@@ -216,55 +235,23 @@ def _incremental(case: Case, flow: Flow) -> Iterator[Row]:
         yield missing(title, "tensor mel.stream_oneshot")
         return
     wanted = case["mel.stream_oneshot"]
-    prompt, token, feat, embedding, noise = case.utterance()
-    chunk = flow.config.dit.static_chunk_size
-    longest = flow.config.token_mel_ratio * (prompt.shape[1] + token.shape[1])
-    pool = PagePool(6 * (longest // chunk + 1), page_shape(flow.config, flow.config.cfm.n_timesteps))
-    runner = FlowRunner(flow, pool, flow.config.cfm.n_timesteps, noise)
-    yield compare(f"{title}, alone", run_streams(runner, [case.utterance()], stagger=0)[0], wanted, MEL)
+    alone = torch.cat(one_stream(flow, case.utterance())).transpose(0, 1)[None]
+    yield compare(f"{title}, alone", alone, wanted, MEL)
 
+    prompt, token, feat, embedding, noise = case.utterance()
+    runner = new_runner(flow, case.utterance(), streams=4)
     # other voices: the same prompt without its first tokens; other texts: the same one backwards or cut short
-    unlike: list[tuple[Tensor, Tensor, Tensor, Tensor, Tensor]] = [case.utterance()]
+    unlike = [case.utterance()]
     for cut, text in (
         (1, token.flip(1)),
         (prompt.shape[1] // 2, token[:, : token.shape[1] // 2 + 1]),
         (0, token[:, :1]),
     ):
         kept = feat[:, flow.config.token_mel_ratio * cut :]
-        unlike.append((prompt[:, cut:], text, kept, embedding.roll(cut, dims=1), noise))
+        unlike.append(Utterance(prompt[:, cut:], text, kept, embedding.roll(cut, dims=1), noise))
     mels = run_streams(runner, unlike, stagger=3)
     for number, (mel, utterance) in enumerate(zip(mels, unlike, strict=True)):
         target = wanted if number == 0 else solve(flow, *utterance, streaming=True).mel
         yield compare(f"{title}, staggered batch, stream {number}", mel, target, MEL)
-    held = float(pool.num_pages - pool.num_free)
+    held = float(runner.pool.num_pages - runner.pool.num_free)
     yield Row(f"{title}, pages left over", held, 0.0, held == 0)
-
-
-def run_streams(
-    runner: FlowRunner, utterances: list[tuple[Tensor, Tensor, Tensor, Tensor, Tensor]], stagger: int
-) -> list[Tensor]:
-    """Stream `utterances` together, each `stagger` Euler steps after the one before; mels [1, 80, n] each."""
-    prefixes: list[FlowPrefix] = []
-    streams: list[FlowStream] = []
-    mels: list[list[Tensor]] = []
-    for prompt, token, feat, embedding, _ in utterances:
-        prefixes.append(runner.register(prompt[0], feat[0], embedding[0]))
-        streams.append(runner.open(prefixes[-1]))
-        runner.feed(streams[-1], token[0].tolist(), last=True)
-        mels.append([])
-    tick = 0
-    while not all(runner.finished(stream) for stream in streams):
-        started = streams[: 1 + tick // stagger] if stagger else streams
-        for stream in started:
-            if runner.ready(stream):
-                runner.begin(stream)
-        active = [stream for stream in started if stream.chunk is not None]
-        if active:
-            runner.step(active)
-        for mel, stream in zip(mels, streams, strict=True):
-            mel.append(runner.take_mel(stream))
-        tick += 1
-    for stream, prefix in zip(streams, prefixes, strict=True):
-        runner.close(stream)
-        runner.release(prefix)
-    return [torch.cat(mel).transpose(0, 1)[None] for mel in mels]

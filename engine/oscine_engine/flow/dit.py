@@ -52,6 +52,17 @@ class RotaryEmbedding(nn.Module):
         return (position[:, None] * self.inv_freq.float()).repeat_interleave(2, dim=-1)
 
 
+def time_frequencies(device: torch.device) -> Tensor:
+    """The 128 frequencies of the time embedding, float32: 10000^(-k / 127), rounded as the released models had them.
+
+    Multiplied by 1000, one unit in the last place of a frequency moves the mel by 3e-6. One of them lies a hundredth of
+    that from a tie, and libraries disagree about it; so the exponential is taken in float64 and leant towards zero.
+    """
+    exponent = torch.arange(TIME_FREQUENCIES, device=device, dtype=torch.float32)
+    exponent = exponent * (-math.log(10000.0) / (TIME_FREQUENCIES - 1))
+    return (torch.exp(exponent.double()) * (1 - 2.0**-30)).float()
+
+
 class TimeEmbedding(nn.Module):
     """Sinusoids of the time in [0, 1], then two linear layers."""
 
@@ -61,8 +72,7 @@ class TimeEmbedding(nn.Module):
 
     def forward(self, t: Tensor) -> Tensor:
         """`t` [B] -> [B, dim]."""
-        exponent = torch.arange(TIME_FREQUENCIES, device=t.device, dtype=torch.float32) / (TIME_FREQUENCIES - 1)
-        angle = TIME_SCALE * t.float()[:, None] * torch.exp(exponent * -math.log(10000.0))
+        angle = TIME_SCALE * t.float()[:, None] * time_frequencies(t.device)
         wave = torch.cat((angle.sin(), angle.cos()), dim=-1)
         embedded: Tensor = self.time_mlp(wave.to(next(self.parameters()).dtype))
         return embedded

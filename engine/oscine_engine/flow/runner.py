@@ -50,11 +50,11 @@ class FlowRunner:
         self.flow = flow
         self.pool = pool
         self.n_timesteps = n_timesteps
-        self.device = flow.input_embedding.weight.device
+        self.device, self.dtype = flow.input_embedding.weight.device, flow.input_embedding.weight.dtype
         times, lengths = euler_steps(time_span(config.cfm, n_timesteps))
         drawn = noise if noise is not None else initial_noise(config.cfm)
-        self._noise = drawn[0].transpose(0, 1).to(self.device).contiguous()
-        self._lengths = lengths.to(self.device)
+        self._noise = drawn[0].transpose(0, 1).to(self.device, self.dtype).contiguous()
+        self._lengths = lengths.to(self.device, self.dtype)
         self._dit = PackedDiT(flow.estimator, times, len(self._noise))
         self._chunk_tokens = config.dit.static_chunk_size // config.token_mel_ratio
 
@@ -78,8 +78,8 @@ class FlowRunner:
             raise InvalidInput(
                 f"speaker embedding has {embedding.numel()} values; {self.config.spk_embed_dim} are needed"
             )
-        mel = mel.to(self.device, torch.float32)
-        speaker = self.flow.speaker(embedding.to(self.device, torch.float32).view(1, -1))[0]
+        mel = mel.to(self.device, self.dtype)
+        speaker = self.flow.speaker(embedding.to(self.device, self.dtype).view(1, -1))[0]
         prompt = FlowStream(mel, speaker, self._no_tails(), pages=[], frames=0, tokens=[])
         try:
             self.feed(prompt, ids, last=False)
@@ -190,8 +190,11 @@ class FlowRunner:
     def _no_tails(self) -> Tails:
         """Convolution tails before the first frame."""
         dit, channels = self.config.dit, self.config.pre_lookahead.channels
-        shape = (2, self.n_timesteps, GUIDANCE_ROWS, dit.dim, dit.conv_pos_kernel - 1)
-        return Tails(torch.zeros(channels, CONV2_CONTEXT, device=self.device), torch.zeros(shape, device=self.device))
+        position = (2, self.n_timesteps, GUIDANCE_ROWS, dit.dim, dit.conv_pos_kernel - 1)
+        return Tails(
+            torch.zeros(channels, CONV2_CONTEXT, dtype=self.dtype, device=self.device),
+            torch.zeros(position, dtype=self.dtype, device=self.device),
+        )
 
     def _condition(self, tails: Tails, tokens: list[int], ahead: list[int]) -> Tensor:
         """Mel-rate conditioning [n, 80] of a chunk's tokens; a short `ahead` is filled up with zero vectors."""
