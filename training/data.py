@@ -113,8 +113,8 @@ def bucketed(
 ) -> Iterator[tuple[int, Ints]]:
     """(width, rows) in random order: full batches of budget // width rows whose totals fit in that width.
 
-    Rows left over join the next larger bucket; the last ones are dropped, or with `all_rows` make a smaller batch. Rows
-    longer than the largest width are dropped.
+    Rows left over join the next larger bucket; the last ones are dropped, or with `all_rows`, or where there is no full
+    batch at all, make a smaller one. Rows longer than the largest width are dropped.
     """
     made: list[tuple[int, Ints]] = []
     carry = np.empty(0, np.int64)
@@ -125,7 +125,7 @@ def bucketed(
         whole = len(rows) // size * size
         made += [(width, rows[i : i + size]) for i in range(0, whole, size)]
         carry, below = rows[whole:], width
-    if all_rows and len(carry):
+    if len(carry) and (all_rows or not made):
         made.append((widths[-1], carry))
     for place in rng.permutation(len(made)):
         yield made[place]

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from oscine_engine.flow.network import Flow
 from training import sizes
@@ -129,6 +129,17 @@ def loss_of(flow: Flow, data: Data, batch: dict[str, Tensor], streaming: bool, t
     return error.square().sum() / (mask.sum() * mel.shape[1])
 
 
+def start_simple(flow: Flow, mean: Tensor) -> None:
+    """Zero the modulations and the output, so that every block begins as the identity (adaLN-Zero) and the velocity as
+    the mean mel [80], which is what it is on average."""
+    dit = flow.estimator
+    for layer in (*(b.attn_norm.linear for b in dit.transformer_blocks), dit.norm_out.linear, dit.proj_out):
+        nn.init.zeros_(layer.weight)
+        nn.init.zeros_(layer.bias)
+    with torch.no_grad():
+        dit.proj_out.bias.copy_(mean)
+
+
 def solve(flow: Flow, mel: Tensor, mask: Tensor, mu: Tensor, speaker: Tensor, cond: Tensor, first: int = 0) -> Tensor:
     """The engine's solver in one shot: 10 Euler steps on the cosine grid with guidance, chunk-causal.
 
@@ -154,11 +165,12 @@ def solve(flow: Flow, mel: Tensor, mask: Tensor, mu: Tensor, speaker: Tensor, co
     return x * mask
 
 
-def fit(work: Path, seconds: float, device: torch.device, budget: int, max_steps: int, seed: int) -> None:
-    """Train for `seconds` in all and export."""
+def fit(stage: Stage, device: torch.device, budget: int, seed: int) -> None:
+    """Train as `stage` says and export."""
     torch.manual_seed(seed)
-    data = Data(work, device)
+    data = Data(stage.work, device)
     flow = Flow(sizes.FLOW).to(device)
+    start_simple(flow, data.mel[:: max(1, len(data.mel) // 100000)].mean(0))
     update = Update([flow], lr=8e-4, betas=(0.9, 0.99), weight_decay=0.01, ema_decay=0.9995)
 
     def step(batch: dict[str, Tensor], streaming: bool) -> dict[str, Tensor]:
@@ -197,7 +209,6 @@ def fit(work: Path, seconds: float, device: torch.device, budget: int, max_steps
         while True:
             yield epoch(data, groups(data.corpus, rng), rng, budget)
 
-    stage = Stage("flow", work, seconds, max_steps=max_steps, warmup_steps=500)
     train(stage, [update], Graphed(step, device), on_device(epochs(), device), validate, export)
 
 
@@ -211,7 +222,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     a = parser.parse_args()
     device = pick_device()
-    fit(a.work, a.seconds, device, a.batch, a.max_steps, a.seed)
+    stage = Stage("flow", a.work, a.seconds, max_steps=a.max_steps, warmup_steps=500)
+    fit(stage, device, a.batch, a.seed)
 
 
 if __name__ == "__main__":

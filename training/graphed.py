@@ -39,6 +39,7 @@ def pick_device() -> torch.device:
     if not torch.cuda.is_available():
         return torch.device("cpu")
     torch.set_float32_matmul_precision("high")
+    torch.backends.cudnn.benchmark = True
     # Its plans are built at first use of each shape, which is no work to do inside a capture.
     torch.backends.cuda.enable_cudnn_sdp(False)
     return torch.device("cuda")

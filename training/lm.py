@@ -1,19 +1,22 @@
 """Train the speech-token language model.
 
-    python -m training.lm WORK --seconds 300 --mix 5 6
+    python -m training.lm WORK --seconds 300 --mix 12 15
 
 Needs WORK/data and WORK/tokens.npy. Each round takes every clip once, alone or followed by up to three of its voice,
 half of the sequences whole and half interleaved, the voice tag left out of one in ten. Sequences are the engine's own
 (`oscine_engine.lm.sequence`). Writes WORK/export/llm.safetensors (averaged weights, fp16) at the lowest held-out cross
-entropy, and WORK/export/lm_samples.json: ids said for held-out texts, for `training.listen`.
+entropy, and WORK/export/lm_samples.json: ids said for held-out texts. A second run under another
+`--name` with `--better-than lm` exports only where it beats the first.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import multiprocessing
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +38,7 @@ WIDTHS = (80, 96, 112, 144, 192, 272, 400, 640, 1024)
 PIECES = (0.62, 0.2, 0.1, 0.08)
 MAX_PIECES_TOKENS = 750
 TAG_DROP, INTERLEAVED = 0.1, 0.5
-DROPOUT, SMOOTHING = 0.1, 0.02
+DROPOUT, SMOOTHING = 0.15, 0.02
 # Half of the sequences have up to this share of their speech inputs replaced: the model learns to trust the text.
 REPLACED = 0.12
 # Text and speech ids share one input array: speech ids come after the text ids.
@@ -69,8 +72,6 @@ def sequence(
     text: list[int] = []
     speech: list[int] = []
     for clip in clips:
-        if text and corpus.clips[clip]["lang"] == "en":
-            text.append(sizes.SPACE)
         text += corpus.text_of(clip)
         speech += tokens[corpus.starts[clip] : corpus.starts[clip + 1]].tolist()
     tag = [sizes.FIRST_VOICE_TAG + int(corpus.voice[clips[0]])] if tagged else []
@@ -136,9 +137,10 @@ def say(lm: SpeechLM, prompts: list[list[int]], limit: int, seed: int) -> list[l
 
 
 def fit(
-    work: Path, seconds: float, layout: Layout, budget: int, rounds: int, max_steps: int, seed: int, workers: int
+    stage: Stage, layout: Layout, budget: int, rounds: int, seed: int, workers: int, dropout: float = DROPOUT
 ) -> None:
-    """Train for `seconds` in all and export."""
+    """Train as `stage` says and export."""
+    work = stage.work
     corpus = Corpus(work / "data", "cpu")
     tokens = np.load(work / "tokens.npy")
     jobs = [(corpus, tokens, layout, seed * 100003 + i) for i in range(rounds)]
@@ -151,12 +153,12 @@ def fit(
     )
     torch.manual_seed(seed)
     lm = SpeechLM(sizes.LM).to(device)
-    lm.dropout = DROPOUT
+    lm.dropout = dropout
     update = Update([lm], lr=1.2e-3, betas=(0.9, 0.98), weight_decay=0.05, ema_decay=0.999)
 
     def predict(codes: Tensor) -> Tensor:
         embedded = embed(lm, codes)
-        return lm.head(lm(F.dropout(embedded, DROPOUT, lm.training))).float()
+        return lm.head(lm(F.dropout(embedded, dropout, lm.training))).float()
 
     def step(batch: dict[str, Tensor]) -> dict[str, Tensor]:
         lm.train()
@@ -206,7 +208,6 @@ def fit(
             for sequences in made:
                 yield sequences.epoch(rng, budget)
 
-    stage = Stage("lm", work, seconds, max_steps=max_steps, warmup_steps=500, keep_best="ce")
     train(stage, [update], Graphed(step, device), on_device(epochs(), device), validate, export)
     sample(work, corpus, tokens, layout, device)
 
@@ -217,13 +218,13 @@ def sample(work: Path, corpus: Corpus, tokens: npt.NDArray[np.int16], layout: La
 
     lm = SpeechLM(sizes.LM).to(device).eval()
     lm.load_state_dict({k: v.float() for k, v in load_file(work / "export" / "llm.safetensors").items()})
-    chosen = [int(c) for c in corpus.valid if 40 <= corpus.lengths[c] <= 120][:8]
+    chosen = [int(c) for c in corpus.valid if 40 <= corpus.lengths[c] <= 120][:4]
     rows = []
     for clip in chosen:
         codes, _ = sequence(corpus, tokens, [clip], layout, False, True)
         rows.append(codes[: codes.index(SPEECH_FROM + layout.task_id.id) + 1])
     with torch.no_grad(), autocast(device):
-        said = say(lm, rows, limit=250, seed=0)
+        said = say(lm, rows, limit=160, seed=0)
     kept: list[dict[str, Any]] = [
         {"id": corpus.clips[c]["id"], "text": corpus.clips[c]["text"], "real": int(corpus.lengths[c]), "ids": ids}
         for c, ids in zip(chosen, said, strict=True)
@@ -241,12 +242,19 @@ def main() -> None:
     parser.add_argument("--mix", type=int, nargs=2, required=True, metavar=("TEXT", "SPEECH"), help="interleaved block")
     parser.add_argument("--batch", type=int, default=16384, help="positions a batch")
     parser.add_argument("--rounds", type=int, default=64, help="different passes over the corpus; then they repeat")
-    parser.add_argument("--max-steps", type=int, default=10**9)
+    parser.add_argument("--max-steps", type=int, default=7000)
+    parser.add_argument("--dropout", type=float, default=DROPOUT)
+    parser.add_argument("--name", default="lm", help="folder of this run's checkpoint and tables")
+    parser.add_argument("--better-than", help="name of an earlier run whose lowest cross entropy is to be beaten")
     parser.add_argument("--workers", type=int, default=multiprocessing.cpu_count())
     parser.add_argument("--seed", type=int, default=0)
     a = parser.parse_args()
     layout = Layout(sizes.LM.speech_token_size, *a.mix)
-    fit(a.work, a.seconds, layout, a.batch, a.rounds, a.max_steps, a.seed, a.workers)
+    stage = Stage(a.name, a.work, a.seconds, max_steps=a.max_steps, warmup_steps=500, valid_s=10, keep_best="ce")
+    if a.better_than:
+        with (a.work / a.better_than / "valid.csv").open(encoding="utf-8") as table:
+            stage = replace(stage, best=min(float(row["ce"]) for row in csv.DictReader(table)))
+    fit(stage, layout, a.batch, a.rounds, a.seed, a.workers, a.dropout)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ class Stage:
     save_s: float = 60.0
     valid_s: float = 45.0
     keep_best: str | None = None
-    resumed: dict[str, Any] = field(default_factory=dict)
+    best: float = math.inf
 
     @property
     def folder(self) -> Path:
@@ -95,11 +95,12 @@ def train(
     """Train until the budget is spent; returns the last validation.
 
     `run(batch, *variant)` does one step and returns scalars. `validate` and `export(folder)` see the averaged weights
-    of `updates`. With `keep_best`, `export` runs only when that value of a validation is the lowest yet. Continues from
+    of `updates`. With `keep_best`, `export` runs only when that value of a validation is the lowest yet
+    and below `stage.best`. Continues from
     the stage's own checkpoint if there is one. Raises FloatingPointError when a loss stays not finite.
     """
     state_file = stage.folder / "state.pt"
-    elapsed, steps, best = 0.0, 0, math.inf
+    elapsed, steps, best = 0.0, 0, stage.best
     if state_file.exists():
         saved = torch.load(state_file, map_location="cpu", weights_only=True)
         for update, state in zip(updates, saved["updates"], strict=True):

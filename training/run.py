@@ -1,13 +1,13 @@
 """The whole recipe, from corpus to weights, within a number of minutes and on one or two GPUs.
 
-    python -m training.run --data DATA --work WORK --minutes 22 --gpus 2 --mix 10 15
+    python -m training.run --data DATA --work WORK --minutes 22 --gpus 2 --mix 12 15
 
 Stages are processes of their own with a log each in WORK/logs. One that fails is started again once, from its own
 checkpoint; if it fails again the stages that need it are left out and the others go on. Stages that ended are not run
 again, so the same command continues an interrupted run. WORK/status.json tells where each stands.
 
     prepare -> hift ------------------------------------> hift_tuned      on the last GPU
-            -> tokenizer -> lm                                            on the first
+            -> tokenizer -> lm -> lm2                                     on the first
                          -> flow ------------> flow_mels -> (hift_tuned)  on the first
 """
 
@@ -48,6 +48,7 @@ def recipe(data: Path, work: Path, gpus: int, total_s: float, mix: tuple[str, st
     share: Callable[[float], Callable[[float], float]] = lambda part: lambda left: part * total_s  # noqa: E731
     w = str(work)
     held = ("--held-out", str(held_out)) if held_out else ()
+    longer = ("--name", "lm2", "--better-than", "lm", "--max-steps", "15000", "--dropout", "0.25", "--seed", "1")
     tune = ("--from-mels", f"{w}/flow_mels.npy", "--start", f"{w}/hift/state.pt")
     return [
         Job("prepare", "training.data", (str(data), w, *held), first),
@@ -55,6 +56,7 @@ def recipe(data: Path, work: Path, gpus: int, total_s: float, mix: tuple[str, st
         Job("tokenizer", "training.tokenizer", (w,), first, ("prepare",), share(0.22)),
         Job("lm", "training.lm", (w, "--mix", *mix), first, ("tokenizer",), share(0.25)),
         Job("flow", "training.flow", (w,), first, ("tokenizer",), until_tail),
+        Job("lm2", "training.lm", (w, "--mix", *mix, *longer), first, ("lm",), share(0.25)),
         Job("flow_mels", "training.flow_mels", (w, f"{w}/flow_mels.npy"), first, ("flow",)),
         Job(
             "hift_tuned",

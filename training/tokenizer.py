@@ -55,6 +55,21 @@ def phones(text_ids: list[int]) -> list[int]:
     return [i for i in text_ids if (i < len(marks) and marks[i].startswith("[")) or i >= LETTERS_FROM]
 
 
+def augment(mel: Tensor) -> Tensor:
+    """A band of bins and two short stretches of each row blanked out, and a little noise (SpecAugment,
+    arXiv:1904.08779). `mel` [B, 128, F]."""
+    rows, bins, frames = mel.shape
+
+    def band(size: int, widest: int) -> Tensor:
+        start, width = torch.rand(2, rows, 1, device=mel.device)
+        place = torch.arange(size, device=mel.device)
+        return (place >= start * size) & (place < start * size + width * widest)
+
+    gone = band(bins, 24)[:, :, None] | (band(frames, 10) | band(frames, 10))[:, None]
+    noise = torch.randn_like(mel) * torch.rand(rows, 1, 1, device=mel.device) * 0.1
+    return (mel + noise).masked_fill(gone, 0.0)
+
+
 class Model(nn.Module):
     """All networks of the stage and the losses of one batch."""
 
@@ -79,6 +94,8 @@ class Model(nn.Module):
         real = tokens >= 0
         frames = real.sum(1)
         whisper = corpus.arrays["whisper"][expand(tokens, WHISPER)].float().transpose(1, 2)
+        if self.training:
+            whisper = augment(whisper)
         fbank = corpus.arrays["fbank"][expand(batch["voice_tokens"], FBANK)].float()
         values, correlation = self.tokenizer.quantise(whisper, frames)
         embedding = self.speaker(fbank)
@@ -135,10 +152,10 @@ def phone_table(corpus: Corpus, device: torch.device) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(table).to(device), torch.tensor([len(r) for r in rows], device=device)
 
 
-def fit(work: Path, seconds: float, device: torch.device, budget: int, max_steps: int, seed: int) -> None:
-    """Train for `seconds` in all and export the two networks that ship."""
+def fit(stage: Stage, device: torch.device, budget: int, seed: int) -> None:
+    """Train as `stage` says and export the two networks that ship."""
     torch.manual_seed(seed)
-    corpus = Corpus(work / "data", device, ("mel", "whisper", "fbank"))
+    corpus = Corpus(stage.work / "data", device, ("mel", "whisper", "fbank"))
     table, labels = phone_table(corpus, device)
     model = Model(corpus, LETTERS_FROM + 26).to(device)
     # The codes' running figures have no moving average, so the weights have none either: the cosine ends near zero.
@@ -185,7 +202,6 @@ def fit(work: Path, seconds: float, device: torch.device, budget: int, max_steps
         while True:
             yield epoch(corpus, corpus.train, rng, budget)
 
-    stage = Stage("tokenizer", work, seconds, max_steps=max_steps, final_lr=0.005)
     train(stage, [update], Graphed(step, device), on_device(epochs(), device), validate, export)
 
 
@@ -226,11 +242,12 @@ def main() -> None:
     parser.add_argument("work", type=Path)
     parser.add_argument("--seconds", type=float, default=270)
     parser.add_argument("--batch", type=int, default=8192, help="tokens a batch")
-    parser.add_argument("--max-steps", type=int, default=10**9)
+    parser.add_argument("--max-steps", type=int, default=20000)
     parser.add_argument("--seed", type=int, default=0)
     a = parser.parse_args()
     device = pick_device()
-    fit(a.work, a.seconds, device, a.batch, a.max_steps, a.seed)
+    stage = Stage("tokenizer", a.work, a.seconds, max_steps=a.max_steps, final_lr=0.005)
+    fit(stage, device, a.batch, a.seed)
     extract(a.work, device)
 
 
