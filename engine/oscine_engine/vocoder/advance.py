@@ -81,7 +81,7 @@ def prime(network: HiFT, layout: tuple[Layout, Layout], mel: Tensor, noise: Tens
     first = network.spectrum.frames(torch.cat((edge, source[:, : geometry.half]), dim=1))
     kept = torch.cat((source[:, 1 : geometry.early + 1].flip(1), source), dim=1)
     spectrum = F.pad(first, (geometry.spectrum_kept - 1, 0))
-    memory = torch.cat((kept, spectrum.flatten(1)), dim=1)
+    memory = torch.cat((kept, spectrum.transpose(1, 2).flatten(1)), dim=1)
     # The first two entries of the network's layout, in the order `synthesise` asks for them; silence after that.
     return Memory(F.pad(memory, (0, layout[0].size - memory.shape[1])), past.after, running[:, -1])
 

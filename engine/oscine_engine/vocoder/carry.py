@@ -16,7 +16,7 @@ from oscine_engine.vocoder.layers import SILENCE, Past
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """`left` columns of `channels` channels at `offset` of a row; `rate` columns make one mel frame."""
+    """`left` columns of `channels` channels at `offset` of a row, time-major; `rate` columns make one mel frame."""
 
     offset: int
     channels: int
@@ -60,6 +60,18 @@ class Layout:
         return cls(tuple(recorder.entries), recorder.size)
 
 
+def join(before: Tensor, x: Tensor) -> Tensor:
+    """[B, C, left] and [B, C, T] -> [B, C, left + T], channels innermost in memory if they are so in `x`."""
+    if x.stride(1) != 1:
+        return torch.cat((before, x), dim=2)
+    batch, channels, columns = x.shape
+    left = before.shape[2]
+    joined = x.new_empty(batch, left + columns, channels).transpose(1, 2)
+    joined[:, :, :left] = before
+    joined[:, :, left:] = x
+    return joined
+
+
 class Carried:
     """The past of B streams for one step of up to `frames` mel frames.
 
@@ -97,10 +109,10 @@ class Carried:
     @staticmethod
     def _read(memory: Tensor, entry: Entry) -> Tensor:
         flat = memory[:, entry.offset : entry.offset + entry.channels * entry.left]
-        return flat.view(-1, entry.channels, entry.left)
+        return flat.view(-1, entry.left, entry.channels).transpose(1, 2)
 
     def _join(self, before: Tensor, x: Tensor, entry: Entry) -> Tensor:
-        joined = torch.cat((before, x), dim=2)
+        joined = join(before, x)
         if self.lengths is None:
             start = self.frames * entry.rate
             tail = joined[:, :, start : start + entry.left]

@@ -27,7 +27,7 @@ class Spectrum(nn.Module):
         # A real signal's bins count twice, but for the first and the last.
         share = torch.full((n_fft // 2 + 1,), 2.0 / n_fft, dtype=torch.float64)
         share[0] = share[-1] = 1.0 / n_fft
-        self.register_buffer("analysis", (waves * window).float()[:, None], persistent=False)
+        self.register_buffer("analysis", (waves * window).float(), persistent=False)
         self.register_buffer("synthesis", (waves * window * share.repeat(2)[:, None]).float(), persistent=False)
         self.register_buffer("power", window.square().float(), persistent=False)
         self.analysis: Tensor
@@ -36,7 +36,7 @@ class Spectrum(nn.Module):
 
     def frames(self, signal: Tensor) -> Tensor:
         """Uncentred transform: [B, n] -> [B, n_fft + 2, (n - n_fft) // hop + 1]."""
-        return F.conv1d(signal[:, None], self.analysis, stride=self.hop)
+        return torch.matmul(signal.unfold(1, self.n_fft, self.hop), self.analysis.t()).transpose(1, 2)
 
     def forward(self, signal: Tensor) -> Tensor:
         """Centred transform with reflected edges: [B, n] -> [B, n_fft + 2, n // hop + 1]."""

@@ -140,8 +140,17 @@ def test_folding_leaves_the_network_as_it_was(network: HiFT, mel: torch.Tensor, 
     plain = folded(network)
     np.testing.assert_array_equal(oneshot(network, mel, noise), before)
     np.testing.assert_allclose(oneshot(plain, mel, noise), before, atol=5e-5, rtol=0)
-    assert "conv_pre.weight" in plain.state_dict()
+    assert not any("parametrizations" in name for name, _ in plain.named_modules())
     assert folded(plain) is plain
+
+
+def test_folding_survives_an_alpha_of_zero(network: HiFT, mel: torch.Tensor, noise: torch.Tensor) -> None:
+    odd = HiFT(network.config).eval()
+    odd.load_state_dict(network.state_dict())
+    with torch.no_grad():
+        odd.resblocks[0].activations1[0].alpha[3] = 0
+        odd.resblocks[4].activations2[1].alpha[0] = 1e-4
+    np.testing.assert_allclose(oneshot(folded(odd), mel, noise), oneshot(odd, mel, noise), atol=5e-5, rtol=0)
 
 
 def test_both_spellings_of_weight_norm_load(network: HiFT) -> None:
