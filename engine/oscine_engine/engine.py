@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from oscine_engine.checkpoint.layout import LMFile
 from oscine_engine.checkpoint.load import Checkpoint, load
@@ -21,7 +21,7 @@ from oscine_engine.runtime.device_loop import DeviceLoop
 from oscine_engine.runtime.pages import PagePool
 from oscine_engine.runtime.stages import Segment, Stages
 from oscine_engine.session import Session
-from oscine_engine.text.reader import Reader
+from oscine_engine.text.front_end import FrontEnd
 from oscine_engine.vocoder.runner import VocoderRunner
 from oscine_engine.voices.prompt import VoicePrompt
 
@@ -47,6 +47,13 @@ class EngineSettings:
     max_waiting_s: float = 10.0
 
 
+class Load(NamedTuple):
+    """`pages`: of both pools, the voices' own left out."""
+
+    streams: int
+    pages: int
+
+
 class Engine:
     """Speech from text, in real time. `async with Engine.load(settings) as engine:` starts and stops it."""
 
@@ -67,7 +74,8 @@ class Engine:
         self._vocoder = VocoderRunner(
             checkpoint.vocoder, checkpoint.noise.sine_waves(MAX_SEGMENT_S * config.vocoder.sampling_rate)
         )
-        self._reader = Reader(checkpoint.tokenizer, config.text)
+        self._tokenizer = checkpoint.tokenizer
+        self._front_end = FrontEnd(config.text.front_end, checkpoint.tokenizer)
         self._voices = checkpoint.voices
         self._prefixes: dict[str, FlowPrefix] = {}
         self.sample_rate = config.vocoder.sampling_rate
@@ -90,6 +98,13 @@ class Engine:
         """By name; the first is the default."""
         return self._voices
 
+    @property
+    def load_now(self) -> Load:
+        """What running sessions hold at this moment."""
+        pools = (self._lm.pool, self._flow.pool)
+        voices = sum(len(prefix.pages) for prefix in self._prefixes.values())
+        return Load(self._loop.admitted, sum(pool.num_pages - pool.num_free for pool in pools) - voices)
+
     async def open(self, request: SessionRequest | None = None) -> Session:
         """A new session. Raises UnknownVoice, InvalidInput, or Overloaded when `max_streams` are running."""
         request = request or SessionRequest()
@@ -98,7 +113,7 @@ class Engine:
             raise CheckpointError("this model has no voices: add spk2info.pt to its directory")
         if voice not in self._voices:
             raise UnknownVoice(f"there is no voice {voice!r}; this model has {', '.join(self._voices)}")
-        return Session(self._loop, Planner(self._reader, request.mode), voice, request, self.sample_rate)
+        return Session(self._loop, Planner(self._front_end, request.mode), voice, request, self.sample_rate)
 
     async def __aenter__(self) -> Self:
         await asyncio.to_thread(self._warm_up)
@@ -117,11 +132,11 @@ class Engine:
 
     def _open_segment(self, name: str, whole: bool, seed: int) -> Segment:
         voice = self._voices[name]
-        prefix = tuple(self._reader.control(voice.prompt_text))
+        prefix = tuple(self._tokenizer.encode(voice.prompt_text))
         prompt = Prompt(prefix)
         if whole and voice.lm_speech_tokens.numel():
             # An interleaved start would have to wait for the text of this speech (it is laid in blocks of its own).
-            prompt = Prompt(prefix, tuple(self._reader.whole(voice.transcript)), tuple(voice.lm_speech_tokens.tolist()))
+            prompt = Prompt(prefix, tuple(self._front_end.whole(voice.transcript)), tuple(voice.lm_speech_tokens.tolist()))
         return Segment(
             lm=self._lm.open(prompt, mode="whole" if whole else "interleaved", seed=seed),
             flow=self._flow.open(self._prefixes[name]),

@@ -15,9 +15,12 @@ ids that can no longer change, end with the sentence's last.
 """
 
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from oscine_engine.events import Mode
+from oscine_engine.text.front_end import FrontEnd
+from oscine_engine.text.incremental import WordStream
+from oscine_engine.text.segments import SentenceStream
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,38 +45,14 @@ class End:
 Step: TypeAlias = Begin | Ids | End
 
 
-class Sentences(Protocol):
-    """Joined text cut into sentences; `pending` is the open sentence as far as it has come."""
-
-    def push(self, text: str) -> list[str]: ...
-    def flush(self) -> list[str]: ...
-    @property
-    def pending(self) -> str: ...
-
-
-class Words(Protocol):
-    """One sentence read as it arrives: ids that can no longer change."""
-
-    def push(self, text: str) -> list[int]: ...
-    def finish(self) -> list[int]: ...
-
-
-class Reader(Protocol):
-    """The checkpoint's front end."""
-
-    def whole(self, text: str) -> list[int]: ...
-    def words(self) -> Words: ...
-    def sentences(self) -> Sentences: ...
-
-
 class Planner:
     """One session's text. Sentences without a speakable character begin no segment."""
 
-    def __init__(self, reader: Reader, mode: Mode) -> None:
-        self._reader = reader
+    def __init__(self, front_end: FrontEnd, mode: Mode) -> None:
+        self._front_end = front_end
         self._mode = mode
-        self._sentences = reader.sentences()
-        self._words: Words | None = None
+        self._sentences = SentenceStream()
+        self._words: WordStream | None = None
         self._read = 0
         self._open = False
         self.segments = 0
@@ -105,22 +84,25 @@ class Planner:
                 return self.segments == 0 or self._open
 
     def _advance(self, pending: str, steps: list[Step]) -> None:
+        """Read on in the open sentence; nothing is read before it has something to say."""
         if self._words is None:
-            self._words = self._reader.words()
+            if not self._front_end.speakable(pending):
+                return
+            self._words = self._front_end.stream()
         self._emit(self._words.push(pending[self._read :]), steps)
         self._read = len(pending)
 
     def _close(self, sentence: str, steps: list[Step]) -> None:
         if self._arriving:
             self._advance(sentence, steps)
-            assert self._words is not None
-            self._emit(self._words.finish(), steps)
+            if self._words is not None:
+                self._emit(self._words.finish(), steps)
             if self._open:
                 steps.append(End())
             self._words, self._read, self._open = None, 0, False
-        elif ids := self._reader.whole(sentence):
+        elif self._front_end.speakable(sentence):
             self.segments += 1
-            steps += (Begin(whole=True), Ids(tuple(ids)), End())
+            steps += (Begin(whole=True), Ids(tuple(self._front_end.whole(sentence))), End())
 
     def _emit(self, ids: list[int], steps: list[Step]) -> None:
         if not ids:

@@ -23,7 +23,8 @@ from oscine_engine.scheduler.policy import Stage, StreamView, pick
 
 log = logging.getLogger(__name__)
 
-Deliver = Callable[[Event | OscineError], None]
+Deliver = Callable[[Event | OscineError], object]
+"""Called in the loop's thread."""
 Command: TypeAlias = Callable[[], None]
 """Run in the loop's thread between two ticks."""
 
@@ -71,7 +72,7 @@ class DeviceLoop:
         self._max_waiting = int(max_waiting_s * sample_rate)
         self._commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
         self._streams: list[Stream] = []
-        self._admitted = 0
+        self.admitted = 0
         self._admission = threading.Lock()
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="oscine-device", daemon=True)
@@ -87,9 +88,9 @@ class DeviceLoop:
     def open(self, voice: str, seed: int, deliver: Deliver) -> Stream:
         """Admit a stream. Raises Overloaded when `max_streams` are running."""
         with self._admission:
-            if self._admitted >= self._max_streams:
-                raise Overloaded(f"{self._admitted} streams are running, the limit of this engine; try again", 1.0)
-            self._admitted += 1
+            if self.admitted >= self._max_streams:
+                raise Overloaded(f"{self.admitted} streams are running, the limit of this engine; try again", 1.0)
+            self.admitted += 1
         stream = Stream(voice, seed, deliver, arrived=time.monotonic())
         self._commands.put(lambda: self._streams.append(stream))
         return stream
@@ -226,7 +227,7 @@ class DeviceLoop:
             self._stages.close(segment)
         stream.lane.queue.clear()
         with self._admission:
-            self._admitted -= 1
+            self.admitted -= 1
         stream.deliver(outcome)
 
     def _shut(self) -> None:

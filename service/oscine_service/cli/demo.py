@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import grpc
 
@@ -14,6 +15,9 @@ from oscine_proto.oscine.v1 import speech_pb2 as pb
 from oscine_proto.oscine.v1.speech_pb2_grpc import SpeechServiceStub
 from oscine_service.cli.sinks import open_sink
 from oscine_service.grpc.server import serving
+
+if TYPE_CHECKING:
+    from oscine_proto.oscine.v1.speech_pb2_grpc import SpeechServiceAsyncStub
 
 TEXT = (
     "Hello, and thank you for trying this out. I start to speak while the words are still being written, so that "
@@ -36,7 +40,7 @@ async def demo(settings: EngineSettings, output: Path) -> None:
     print(f"wrote {output}")
 
 
-async def _speak(stub: SpeechServiceStub, output: Path) -> None:
+async def _speak(stub: "SpeechServiceAsyncStub", output: Path) -> None:
     decoder = OpusDecoder()
     sink = open_sink(output, decoder.sample_rate)
     written: dict[str, float] = {}

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -69,7 +70,7 @@ class Player:
         self._process.communicate()
 
 
-FILES = {".wav": WavFile, ".ogg": OpusFile, ".opus": OpusFile}
+FILES: dict[str, Callable[[BinaryIO, int], Sink]] = {".wav": WavFile, ".ogg": OpusFile, ".opus": OpusFile}
 
 
 def open_sink(output: Path | None, rate: int) -> Sink:

@@ -16,6 +16,9 @@ from oscine_service.grpc.status import KNOWN, retry_after, status
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Request | InvalidInput, pb.SynthesizeResponse]"
 
+QUIET_S, DRAIN_S = 0.1, 2.0
+"""A refused client has stopped sending after this long without a message, and is not waited for any longer than that."""
+
 NAME = pb.DESCRIPTOR.services_by_name["SpeechService"].full_name
 
 
@@ -40,6 +43,7 @@ class SpeechService:
         except* KNOWN as group:
             refusal = _first(group)
         if refusal is not None:
+            await _drain(requests)
             await context.abort(status(refusal), str(refusal), retry_after(refusal))
 
     async def _converse(self, requests: AsyncIterator[Request | InvalidInput], context: Context) -> Exception | None:
@@ -82,6 +86,16 @@ async def _listen(session: Session, requests: AsyncIterator[Request | InvalidInp
         raise refusal
     await session.finish()
     return refusal
+
+
+async def _drain(requests: AsyncIterator[Request | InvalidInput]) -> None:
+    """Let the client finish what it is sending: a write that fails hides the refusal from it (grpc says INTERNAL)."""
+    try:
+        async with asyncio.timeout(DRAIN_S):
+            while await asyncio.wait_for(anext(requests, None), QUIET_S) is not None:
+                pass
+    except TimeoutError:
+        return
 
 
 def _first(group: BaseExceptionGroup[Exception]) -> Exception:
