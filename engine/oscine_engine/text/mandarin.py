@@ -8,6 +8,7 @@ final among the 280 tokens; `_COMPOSED` and `_ALIASES` say what stands for them.
 import unicodedata
 from dataclasses import dataclass
 from functools import cache
+from importlib.resources import files
 
 from oscine_engine.text.marks import added_tokens
 
@@ -104,8 +105,10 @@ def _phrases() -> tuple[dict[str, tuple[str, ...]], frozenset[str]]:
         for phrase, readings in PHRASES_DICT.items()
         if 2 <= len(phrase) <= _LONGEST_PHRASE and len(readings) == len(phrase)
     }
+    ordinary = files(__package__).joinpath("data/common_words.txt").read_text(encoding="utf-8").split()
+    phrases.update({word: tuple(map(_first_reading, word)) for word in ordinary})
     for word in _NEUTRAL_ENDINGS.split():
-        readings = phrases.get(word) or tuple(base_reading(character) or "" for character in word)
+        readings = phrases.get(word) or tuple(map(_first_reading, word))
         phrases[word] = (*readings[:-1], neutral(readings[-1]))
     phrases.update(_OWN_PHRASES)
     return phrases, frozenset(phrase[:length] for phrase in phrases for length in range(1, len(phrase)))
@@ -125,7 +128,7 @@ _NEUTRAL_ENDINGS = """
 关系 告诉 晚上 早上 衣服 休息 消息 事情 客气 麻烦 便宜 舒服 聪明 热闹 打算 商量 收拾 耽误 照顾 招呼 帮忙 力气 脾气
 运气 福气 眼睛 耳朵 头发 嘴巴 鼻子 脑袋 肩膀 胳膊 指头 骨头 石头 木头 馒头 里头 外头 太阳 月亮 星星 云彩 苍蝇 蚂蚁
 狐狸 骆驼 萝卜 葡萄 豆腐 点心 粮食 钥匙 行李 窗户 玻璃 屋子 葫芦 灯笼 扇子 胡同 衙门 亲戚 丈夫 媳妇 姑娘 老婆 大夫
-护士 师傅 裁缝 和尚 大方 老实 厉害 结实 干净 暖和 凉快 新鲜 踏实 糊涂 马虎 利索 痛快 别扭 合适 困难 名字 故事 笑话
+护士 师傅 裁缝 和尚 大方 老实 厉害 结实 干净 暖和 凉快 新鲜 踏实 糊涂 马虎 利索 痛快 别扭 名字 故事 笑话
 学问 道理 主意 精神 功夫 工夫 本事 规矩 秘密 生意 买卖 日子 月份 年纪 记得 觉得 懂得 值得 使得 认得 晓得 显得 舍得
 看看 试试 听听 想想 说说 走走 等等 问问 谈谈 尝尝 聊聊 找找 他们 我们 你们 她们 它们 咱们 人们 孩子们 部分 动静 答应
 吩咐 咳嗽 哆嗦 折腾 溜达 打听 打扮 打量 打发 琢磨 惦记 疙瘩 嘱咐 应酬 拾掇 喇叭 琵琶 眉毛 下巴 尾巴 哪里 这里 那里
@@ -154,6 +157,14 @@ _OWN_PHRASES = {
         "怎么": "zěn me",
         "为什么": "wèi shén me",
         "得了": "dé le",
+        "好好": "hǎo hǎo",
+        "拨打": "bō dǎ",
+        "去过": "qù guò",
+        "处处": "chù chù",
+        "得到": "dé dào",
+        "显示着": "xiǎn shì zhe",
+        "得出": "dé chū",
+        "答应": "dā ying",
         "还有": "hái yǒu",
         "还是": "hái shì",
         "都会": "dōu huì",
@@ -192,12 +203,15 @@ _ADVERB_ENDINGS = frozenset("然快慢悄静轻渐默速兴心真续断停直好
 @cache
 def base_reading(character: str) -> str | None:
     """The most common reading of a lone character, or None when the data has none."""
+    return _USUAL.get(character) or _first_reading(character) or None
+
+
+def _first_reading(character: str) -> str:
+    """The reading that the data lists first, "" for none."""
     from pypinyin.constants import PINYIN_DICT
 
-    if character in _USUAL:
-        return _USUAL[character]
-    readings = PINYIN_DICT.get(ord(character))
-    return readings.split(",")[0] if readings else None
+    readings: str = PINYIN_DICT.get(ord(character), "")
+    return readings.split(",")[0]
 
 
 def next_word(characters: str, final: bool) -> list[Syllable] | None:
@@ -237,7 +251,10 @@ def within_word(word: list[Syllable], previous: str) -> list[Syllable]:
 
     previous: the character in front of the word, which makes 一 an ordinal or a digit.
     """
-    word = [_particle(s, word[i - 1].character if i else previous, i == len(word) - 1) for i, s in enumerate(word)]
+    alone = len(word) == 1
+    word = [
+        _particle(s, word[i - 1].character if i else previous, i == len(word) - 1, alone) for i, s in enumerate(word)
+    ]
     changed: list[Syllable] = []
     for index in range(len(word) - 1, -1, -1):
         after = changed[0] if changed else None
@@ -246,12 +263,12 @@ def within_word(word: list[Syllable], previous: str) -> list[Syllable]:
     return changed
 
 
-def _particle(syllable: Syllable, front: str, last: bool) -> Syllable:
+def _particle(syllable: Syllable, front: str, last: bool, alone: bool) -> Syllable:
     """得, 地 and 儿 after another character are mostly particles and lose their tone."""
     if not front:
         return syllable
     match syllable.character, syllable.reading:
-        case "得", "dé":
+        case "得", "dé" if alone:
             return Syllable("得", "děi" if front in _PRONOUNS else "de")
         case "地", "dì" if front in _ADVERB_ENDINGS:
             return Syllable("地", "de")
