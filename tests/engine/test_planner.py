@@ -1,0 +1,95 @@
+"""Text cut anywhere -> the same segments, by mode."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oscine_engine.checkpoint import synthetic
+from oscine_engine.events import Mode
+from oscine_engine.planner import Begin, End, Ids, Planner, Step
+from oscine_engine.text.front_end import FrontEnd
+from oscine_engine.text.tokenizer import Tokenizer
+
+TEXT = "Hello there, Dr. Smith! It is 3.5 degrees today… \n- 你好，今天天气很好。 Well? (Yes.) 🙂 End"
+
+
+@pytest.fixture(scope="module")
+def front_end(tmp_path_factory: pytest.TempPathFactory) -> FrontEnd:
+    folder = synthetic.write(tmp_path_factory.mktemp("model"))
+    return FrontEnd("phones", Tokenizer.load(folder / "CosyVoice-BlankEN"))
+
+
+def planned(front_end: FrontEnd, mode: Mode, pieces: list[str]) -> list[Step]:
+    planner = Planner(front_end, mode)
+    steps = [step for piece in pieces for step in planner.push(piece)] + planner.flush()
+    assert planner.segments == sum(isinstance(step, Begin) for step in steps)
+    return steps
+
+
+def segments(steps: list[Step]) -> list[tuple[bool, tuple[int, ...]]]:
+    """(whole, ids) of each segment; fails unless begin, ids and end are in order."""
+    made: list[tuple[bool, tuple[int, ...]]] = []
+    is_open = False
+    for step in steps:
+        match step:
+            case Begin(whole=whole):
+                assert not is_open
+                is_open = True
+                made.append((whole, ()))
+            case Ids(ids=ids):
+                assert is_open
+                assert ids
+                made[-1] = (made[-1][0], made[-1][1] + ids)
+            case End():
+                assert is_open
+                is_open = False
+    assert not is_open
+    return made
+
+
+def test_modes_differ_only_in_when_text_is_read(front_end: FrontEnd) -> None:
+    by_mode = {mode: segments(planned(front_end, mode, [TEXT])) for mode in Mode}
+    ids = [ids for _, ids in by_mode[Mode.SENTENCE]]
+    assert len(ids) > 4
+    for made in by_mode.values():
+        assert [each for _, each in made] == ids
+    assert [whole for whole, _ in by_mode[Mode.SENTENCE]] == [True] * len(ids)
+    assert [whole for whole, _ in by_mode[Mode.INTERLEAVED]] == [False] * len(ids)
+    assert [whole for whole, _ in by_mode[Mode.AUTO]] == [False] + [True] * (len(ids) - 1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(cuts=st.sets(st.integers(1, len(TEXT) - 1)), mode=st.sampled_from(list(Mode)))
+def test_cuts_change_nothing(front_end: FrontEnd, cuts: set[int], mode: Mode) -> None:
+    edges = [0, *sorted(cuts), len(TEXT)]
+    pieces = [TEXT[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    assert segments(planned(front_end, mode, pieces)) == segments(planned(front_end, mode, [TEXT]))
+
+
+def test_an_arriving_sentence_is_read_before_it_ends(front_end: FrontEnd) -> None:
+    planner = Planner(front_end, Mode.AUTO)
+    steps = [step for word in ["One ", "two ", "three ", "four "] for step in planner.push(word)]
+    assert isinstance(steps[0], Begin)
+    assert isinstance(steps[1], Ids)
+    assert not any(isinstance(step, End) for step in steps)
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("text", ["", "  \n ", "…", "?!?!", "🙂", "\u200b\u3000", "，。"])
+def test_text_without_anything_to_say_begins_nothing(front_end: FrontEnd, mode: Mode, text: str) -> None:
+    assert planned(front_end, mode, [text, text]) == []
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_marks_before_the_first_word_do_not_hold_it_up(front_end: FrontEnd, mode: Mode) -> None:
+    made = segments(planned(front_end, mode, [" ", "...", "so we go on from here."]))
+    assert len(made) == 1
+
+
+def test_a_flush_ends_the_sentence(front_end: FrontEnd) -> None:
+    planner = Planner(front_end, Mode.SENTENCE)
+    first = planner.push("First part, ") + planner.flush()
+    second = planner.push("second part.") + planner.flush()
+    assert len(segments(first)) == len(segments(second)) == 1
