@@ -74,8 +74,8 @@ def test_equal_and_missing() -> None:
     assert not missing("x", "file").ok
 
 
-def test_packed_outputs_are_within_a_sixteenth_of_tolerance() -> None:
+def test_packed_outputs_are_within_a_tenth_of_tolerance() -> None:
     """The full folder is not here, so check the grid: rounding again changes nothing, and no output is coarser."""
     mels = tensors(REFERENCE, CONFIG["files"]["flow"][1])["mel.full"]
     assert torch.equal((mels * 2**14).round() / 2**14, mels)
-    assert 0.5 * 2**-14 <= 1e-3 / 16
+    assert 0.5 * 2**-14 <= 1e-3 / 10

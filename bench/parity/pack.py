@@ -1,8 +1,8 @@
 """Make a small reference folder out of a full one: `python -m bench.parity.pack SOURCE TARGET`.
 
 Same names and same checks, but compressed (.xz) and lighter in three ways that the checks cannot see: recorded outputs
-are rounded to a grid of at most an eighth of their tolerance (so by at most a sixteenth), rows of the flow's token
-embedding that no case reads are zero, and the excitation noise is left to be re-drawn. Inputs and weights stay exact.
+are rounded by less than a third of their tolerance (most by a tenth), rows of the flow's token embedding that no case
+reads are zero, and the excitation noise is left to be re-drawn. Inputs and weights stay exact.
 """
 
 import argparse
@@ -20,18 +20,33 @@ from bench.parity.rows import REDRAW, document, metadata, tensors
 
 _FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "lc": 1, "lp": 2, "pb": 2}]
 _PLAIN = ("cosyvoice3_state_dict.json", "cosyvoice3_special_tokens.json", "config.json")
-_INPUTS = ("in.", "est.in.", "rand_noise", "audio_", "noise.", "ras.", "euler.t", "stage.t_span")
+_INPUTS = (
+    "in.",
+    "est.in.",
+    "rand_noise",
+    "audio_",
+    "noise.",
+    "ras.",
+    "euler.t",
+    "stage.t_span",
+    "mel24k_filterbank",
+    "whisper128_filterbank",
+)
 _MEL = ("mel", "hop25", "upstream", "euler")
+_SOURCE = ("oneshot.source", "oneshot.sine_first", "short24.source", "short24.nonfinal.source")
 
 
 def grid(section: str, key: str) -> float:
     """Step, a power of two, that recorded outputs are rounded to; 0 for what must stay exact."""
     if key.startswith(_INPUTS):
         return 0.0
-    coarse = {"token2wav": 2.0**-11, "llm": 2.0**-13}
     if section == "flow" and key.startswith(_MEL):
         return 2.0**-14
-    return coarse.get(section, 2.0**-16)
+    if section == "hift" and key.startswith(_SOURCE):
+        return 2.0**-18
+    if section == "hift":
+        return 2.0**-15
+    return {"token2wav": 2.0**-11, "llm": 2.0**-13}.get(section, 2.0**-16)
 
 
 def rounded(value: Tensor, step: float) -> Tensor:
