@@ -24,7 +24,7 @@ Language = Literal["en", "zh"]
 Samples = npt.NDArray[np.float32]
 
 RATE = 16000
-SIMPLIFIED = "以下是普通话的句子，请使用简体字。"
+SIMPLIFIED = "以下是普通话的句子。"
 INSTALL = "pip install 'oscine[bench]'"
 SCORE_SECONDS = 9.01
 

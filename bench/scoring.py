@@ -1,7 +1,8 @@
 """Error rates of a transcript against what should have been said.
 
 English, words: OpenAI's Whisper normaliser on both sides (case, punctuation, contractions, numbers to digits, British
-to American spelling), then neighbouring numbers are joined ("10:30" and "ten thirty" agree).
+to American spelling), then neighbouring numbers and the two letters of "a m" and "p m" are joined ("10:30 a.m." and
+"ten thirty a m" agree).
 
 Mandarin, characters: traditional to simplified, numbers to characters, the three characters for he, she and it (which
 sound alike) to one, then everything but Chinese characters and Latin letters is dropped. Other homophones count as
@@ -41,6 +42,7 @@ def _simplifier() -> Any:
 def words(text: str) -> list[str]:
     """Comparable English words."""
     plain: str = _english()(text)
+    plain = re.sub(r"\b([ap]) m\b", r"\1m", plain)
     return re.sub(r"(?<=\d) (?=\d)", "", plain).split()
 
 
