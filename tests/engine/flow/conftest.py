@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from oscine_engine.config import DiTConfig, FlowConfig, PreLookahead
+from oscine_engine.config import CFMConfig, DiTConfig, FlowConfig, PreLookahead
 from oscine_engine.flow.network import Flow
 from oscine_engine.flow.runner import FlowRunner, page_shape
 from oscine_engine.runtime.pages import PagePool
@@ -11,6 +11,7 @@ from oscine_engine.runtime.pages import PagePool
 CONFIG = FlowConfig(
     vocab_size=101,
     pre_lookahead=PreLookahead(channels=24),
+    cfm=CFMConfig(n_timesteps=4),
     dit=DiTConfig(dim=32, depth=2, heads=3, dim_head=8, conv_pos_groups=8),
 )
 
@@ -28,4 +29,4 @@ def flow() -> Flow:
 
 @pytest.fixture
 def runner(flow: Flow) -> FlowRunner:
-    return FlowRunner(flow, PagePool(64, page_shape(CONFIG, 10)))
+    return FlowRunner(flow, PagePool(64, page_shape(CONFIG, CONFIG.cfm.n_timesteps)), CONFIG.cfm.n_timesteps)

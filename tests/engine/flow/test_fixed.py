@@ -7,6 +7,7 @@ import torch
 
 from oscine_engine.config import CFMConfig
 from oscine_engine.errors import CheckpointError
+from oscine_engine.flow.dit import time_frequencies
 from oscine_engine.flow.noise import initial_noise
 from oscine_engine.flow.schedule import euler_steps, time_span
 
@@ -37,3 +38,10 @@ def test_one_step_is_the_whole_way() -> None:
 def test_an_unknown_solver_is_refused() -> None:
     with pytest.raises(CheckpointError, match="midpoint"):
         time_span(CFMConfig(solver="midpoint"), 10)
+
+
+def test_the_time_frequencies_are_rounded_as_the_released_ones() -> None:
+    frequencies = time_frequencies(torch.device("cpu"))
+    torch.testing.assert_close(frequencies.double(), 10000.0 ** (-torch.arange(128).double() / 127), atol=0, rtol=1e-6)
+    # the one that libraries disagree about
+    assert frequencies[4].item() == 0.7481966018676758

@@ -1,5 +1,6 @@
 """The paged, chunked flow against the one-shot solve."""
 
+import copy
 from dataclasses import dataclass
 
 import pytest
@@ -9,10 +10,10 @@ from torch import Tensor
 from oscine_engine.errors import InvalidInput
 from oscine_engine.flow.network import Flow
 from oscine_engine.flow.oneshot import solve
-from oscine_engine.flow.runner import FlowPrefix, FlowRunner, FlowStream
-from oscine_engine.runtime.pages import PoolExhausted
+from oscine_engine.flow.runner import FlowPrefix, FlowRunner, FlowStream, page_shape
+from oscine_engine.runtime.pages import PagePool, PoolExhausted
 
-STEPS = 10
+STEPS = 4
 
 
 @dataclass(frozen=True)
@@ -192,3 +193,30 @@ def test_bad_input_is_refused_by_name(runner: FlowRunner) -> None:
     runner.feed(stream, [0] * 7470, last=True)
     with pytest.raises(InvalidInput, match="ended"):
         runner.feed(stream, [0], last=False)
+
+
+def test_a_broken_stream_does_not_touch_the_others_in_its_batch(flow: Flow, runner: FlowRunner) -> None:
+    said, other = utterance(40, 20), utterance(33, 20)
+    stream, broken = runner.open(register(runner, said)), runner.open(register(runner, other))
+    for one, opened in ((said, stream), (other, broken)):
+        runner.feed(opened, one.tokens.tolist(), last=True)
+        runner.begin(opened)
+    assert broken.chunk is not None
+    broken.chunk.x.fill_(torch.nan)
+    for _ in range(STEPS):
+        runner.step([broken, stream])
+    assert runner.take_mel(broken).isnan().all()
+    torch.testing.assert_close(runner.take_mel(stream), oneshot(flow, runner, said)[:20], atol=1e-3, rtol=0)
+
+
+def test_double_precision_streams_agree_closely(flow: Flow) -> None:
+    precise = copy.deepcopy(flow).double()
+    runner = FlowRunner(precise, PagePool(8, page_shape(flow.config, STEPS), dtype=torch.float64), STEPS)
+    said = utterance(40, 40)
+    said = Utterance(said.prompt, said.mel.double(), said.embedding.double(), said.tokens)
+    torch.testing.assert_close(speak(runner, said), oneshot(precise, runner, said), atol=1e-6, rtol=0)
+
+
+def test_a_pool_of_another_shape_is_refused(flow: Flow) -> None:
+    with pytest.raises(ValueError, match="pages are"):
+        FlowRunner(flow, PagePool(1, page_shape(flow.config, STEPS)), STEPS - 1)
