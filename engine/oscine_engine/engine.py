@@ -136,7 +136,9 @@ class Engine:
         prompt = Prompt(prefix)
         if whole and voice.lm_speech_tokens.numel():
             # An interleaved start would have to wait for the text of this speech (it is laid in blocks of its own).
-            prompt = Prompt(prefix, tuple(self._front_end.whole(voice.transcript)), tuple(voice.lm_speech_tokens.tolist()))
+            prompt = Prompt(
+                prefix, tuple(self._front_end.whole(voice.transcript)), tuple(voice.lm_speech_tokens.tolist())
+            )
         return Segment(
             lm=self._lm.open(prompt, mode="whole" if whole else "interleaved", seed=seed),
             flow=self._flow.open(self._prefixes[name]),

@@ -41,7 +41,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Audio:
-    """Samples [start_sample, start_sample + len(samples)) of the session; float32 mono in [-1, 1]. `seq` counts from 0."""
+    """Samples [start_sample, start_sample + len(samples)) of the session; float32 mono in [-1, 1]. `seq` counts up."""
 
     seq: int
     start_sample: int

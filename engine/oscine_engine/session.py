@@ -17,11 +17,13 @@ MAX_SEED = 2**63 - 1
 class Session:
     """Made by `Engine.open`. Iterate it for events; leaving the `async with` block cancels what is unfinished.
 
-    States: open (append, flush), finishing (after `finish`, no more text), ended. Iteration ends after `Done` and raises
-    the error, an OscineError, of a session that failed or was cancelled.
+    States: open (append, flush), finishing (after `finish`, no more text), ended. Iteration ends after `Done` and
+    raises the error, an OscineError, of a session that failed or was cancelled.
     """
 
-    def __init__(self, loop: DeviceLoop, planner: Planner, voice: str, request: SessionRequest, sample_rate: int) -> None:
+    def __init__(
+        self, loop: DeviceLoop, planner: Planner, voice: str, request: SessionRequest, sample_rate: int
+    ) -> None:
         seed = secrets.randbelow(MAX_SEED) if request.seed is None else request.seed
         if not 0 <= seed <= MAX_SEED:
             raise InvalidInput(f"seed must be from 0 to {MAX_SEED}, not {seed}")

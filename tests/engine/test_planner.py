@@ -1,6 +1,6 @@
 """Text cut anywhere -> the same segments, by mode."""
 
-from pathlib import Path
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -64,7 +64,7 @@ def test_modes_differ_only_in_when_text_is_read(front_end: FrontEnd) -> None:
 @given(cuts=st.sets(st.integers(1, len(TEXT) - 1)), mode=st.sampled_from(list(Mode)))
 def test_cuts_change_nothing(front_end: FrontEnd, cuts: set[int], mode: Mode) -> None:
     edges = [0, *sorted(cuts), len(TEXT)]
-    pieces = [TEXT[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    pieces = [TEXT[a:b] for a, b in pairwise(edges)]
     assert segments(planned(front_end, mode, pieces)) == segments(planned(front_end, mode, [TEXT]))
 
 

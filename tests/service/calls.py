@@ -64,9 +64,7 @@ class Heard:
             position += audio.samples
 
 
-async def converse(
-    stub: SpeechServiceStub, requests: Iterable[pb.SynthesizeRequest], pause_s: float = 0.0
-) -> Heard:
+async def converse(stub: SpeechServiceStub, requests: Iterable[pb.SynthesizeRequest], pause_s: float = 0.0) -> Heard:
     async def sending() -> AsyncIterator[pb.SynthesizeRequest]:
         for request in requests:
             yield request

@@ -61,7 +61,9 @@ def _request(message: pb.SynthesizeRequest) -> Request:
             return _config(message.config)
         case "text":
             if (size := len(message.text.encode())) > MAX_TEXT_BYTES:
-                raise InvalidInput(f"text: {size} bytes in one message; send at most {MAX_TEXT_BYTES} and go on in another")
+                raise InvalidInput(
+                    f"text: {size} bytes in one message; send at most {MAX_TEXT_BYTES} and go on in another"
+                )
             return Text(message.text)
         case "flush":
             return Flush()

@@ -17,7 +17,7 @@ from oscine_service.grpc.status import KNOWN, retry_after, status
 Context: TypeAlias = "grpc.aio.ServicerContext[Request | InvalidInput, pb.SynthesizeResponse]"
 
 QUIET_S, DRAIN_S = 0.1, 2.0
-"""A refused client has stopped sending after this long without a message, and is not waited for any longer than that."""
+"""A refused client has stopped sending after this long without a message, and is not waited for any longer."""
 
 NAME = pb.DESCRIPTOR.services_by_name["SpeechService"].full_name
 
