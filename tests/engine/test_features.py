@@ -16,7 +16,7 @@ REFERENCE = Path(__file__).parents[1] / "reference"
 
 def test_every_recorded_feature_agrees() -> None:
     rows = list(parity.checks(REFERENCE, document(REFERENCE, "config.json")))
-    assert len(rows) >= 16
+    assert len(rows) >= 13
     assert [row for row in rows if not row.ok] == []
 
 
