@@ -24,7 +24,7 @@ LETTERS: dict[str, Phones] = {
 # All-capital words of the dictionary that are nevertheless said letter by letter.
 SPELLED = frozenset(
     "ai api atm bbc ceo cfo cia cnn cpu cto diy dna eu faq fbi gps gpu hr html http https id iq it jfk ko mba mri nba "
-    "nfl ok pc pdf phd pm pr qr rsvp sms sos sql tv uk un url us usa usb vip vpn".split()
+    "nfl ok pc pdf phd pm pr qr rsvp sms sos sql tv uk un url us usa usb vip vpn est pst cst gmt utc ba".split()
 )
 
 EXTRA: dict[str, Phones] = {
@@ -52,11 +52,14 @@ EXTRA: dict[str, Phones] = {
         "podcast": "P AA1 D K AE2 S T",
         "selfie": "S EH1 L F IY0",
         "houses": "HH AW1 Z IH0 Z",
+        "y'all": "Y AO1 L",
         "covid": "K OW1 V IH0 D",
     }.items()
 }
 
 _VOWEL = re.compile(r"[aeiou]|y$")
+_LONGEST_WORD = 32
+"""Letters that are sounded out in one go; a longer run is cut, which bounds the search."""
 _CAMEL = re.compile(r"[A-Z]{2,}(?![a-z])|[A-Z]?[a-z]+|[A-Z]")
 _FOLD = str.maketrans(
     {
@@ -179,4 +182,5 @@ def _sound(word: str) -> Phones:
     bare = word.replace("'", "")
     if not _VOWEL.search(bare[1:]) and len(bare) <= 5:
         return tuple(phone for name in spell(bare) for phone in name)
-    return letter_sounds.sound_out(bare)
+    pieces = range(0, len(bare), _LONGEST_WORD)
+    return tuple(phone for start in pieces for phone in letter_sounds.sound_out(bare[start : start + _LONGEST_WORD]))

@@ -31,6 +31,10 @@ class FrontEnd:
         """A fresh incremental reader of one segment."""
         return WordStream(self._renderer())
 
+    def warm(self) -> None:
+        """Load what the first sentence would otherwise wait for (dictionaries, about 0.5 s once a process)."""
+        self.whole("Zyzzogeton 你好")
+
     def _renderer(self) -> Renderer:
         return PhoneRenderer(self.tokenizer) if self.rules == "phones" else PlainRenderer(self.tokenizer)
 

@@ -28,6 +28,7 @@ _UNITS = {
     "km/h": "公里每小时",
 }
 _MONEY = {"¥": "元", "$": "美元", "€": "欧元", "£": "英镑"}
+_CODE_BEFORE = frozenset("编码号话")
 _LONGEST_CARDINAL = 16
 _NUMBER = r"\d[\d,]*(?:\.\d+)?"
 
@@ -75,11 +76,16 @@ def decimal(text: str) -> str:
     return sign + cardinal(whole or "0") + (f"点{by_digit(fraction)}" if fraction else "")
 
 
-def read_number(text: str, after: str = "") -> str | None:
+def read_number(text: str, after: str = "", before: str = "") -> str | None:
     """Chinese characters (and commas for pauses) for one chunk, or None when it is no plain number.
 
     after: the characters that follow, of which the first tells a year or a measure word.
+    before: the two characters in front, which tell codes (邮编, 房间号) and ordinals (第).
     """
+    if before[-1:] in _CODE_BEFORE and re.fullmatch(r"\d{3,}", text):
+        return by_digit(text)
+    if before[-1:] == "第" and text.isdigit():
+        return cardinal(text)
     if match := re.fullmatch(rf"(-?)([$£€¥])({_NUMBER})([万亿]?)", text):
         amount = match[3].rstrip("0").rstrip(".") if "." in match[3] else match[3]
         unit = "" if after[:1] in ("元", "块") or after.startswith(("美元", "欧元", "英镑")) else _MONEY[match[2]]

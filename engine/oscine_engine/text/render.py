@@ -58,7 +58,7 @@ class PhoneRenderer:
         """Everything held back, and the final mark."""
         ids = self._close_han()
         if self._last:
-            ids.append(self._tokenizer.id(self._pause or "."))
+            ids.append(self._tokenizer.id(self._pause if self._pause in (",", "?", "!") else "."))
         self._reset()
         return ids
 

@@ -31,7 +31,7 @@ class Token:
 
 _LATIN = "A-Za-z\u00aa\u00ba\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff\u0300-\u036f"
 _CORE = f"[{_LATIN}0-9%\u00b0$£€¥&@+]"
-_JOINER = r"(?:['.:/_\-#]|(?<=[0-9]),(?=[0-9]))"
+_JOINER = r"(?:://|['.:/_\-#]|(?<=[0-9]),(?=[0-9]))"
 _CHUNK = re.compile(rf"(?:'(?=[A-Za-z])|[-#](?=[$£€¥]?[0-9])|\.(?=[0-9]))?{_CORE}+(?:{_JOINER}{_CORE}+)*")
 _HAN = re.compile("[\u3007\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]")
 _JOINER_CHARACTER = re.compile(r"['.,:/_\-#]")
@@ -45,7 +45,7 @@ _PLAIN = {
     **{code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)},
     **dict.fromkeys((0x00A0, 0x3000, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x0009, 0x000B, 0x000C), " "),
     **dict.fromkeys((0x000D, 0x0085, 0x2028, 0x2029), "\n"),
-    **dict.fromkeys("’‘ʼ‛`´′", "'"),
+    **dict.fromkeys("’‘ʼ‛´′", "'"),
     **dict.fromkeys("“”„‟«»《》〈〉「」『』〝〞", '"'),
     **dict.fromkeys("‐‑‒−", "-"),
     **dict.fromkeys("–—―─", "—"),
@@ -141,9 +141,14 @@ def _next(text: str, at: int, final: bool) -> tuple[int, Token | None]:
     if chunk is None:
         return at + 1, Token(Kind.GAP, first)
     end = chunk.end()
-    if not final and (end == len(text) or (end + 1 == len(text) and _JOINER_CHARACTER.match(text[end]))):
+    if not final and _may_go_on(text[end : end + 4]):
         return at, None
     return end, Token(Kind.CHUNK, unicodedata.normalize("NFC", chunk.group()))
+
+
+def _may_go_on(rest: str) -> bool:
+    """True when more characters could join what follows a chunk to it."""
+    return rest in ("", ":/", "://") or (len(rest) == 1 and _JOINER_CHARACTER.match(rest) is not None)
 
 
 def _angle(text: str, at: int, final: bool) -> tuple[int, Token | None]:

@@ -24,7 +24,10 @@ _MARKS = ".!?…"
 _CLOSERS = "\"'”’)]}»›」』】》）*_"
 _SOFT = frozenset(",;:，；：、—")
 _HAN = re.compile("[\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]")
-_TITLES = frozenset("mr mrs ms dr prof st mt gen capt sgt rev fig vs approx dept e.g i.e cf".split())
+_TITLES = frozenset(
+    "mr mrs ms dr prof st mt gen capt sgt rev fig vs approx dept e.g i.e cf ext rm apt "
+    "jan feb apr aug sep sept oct nov dec tues thurs".split()
+)
 _DOUBTFUL = frozenset("no nos etc inc ltd co jr sr a.m p.m ave blvd est al vol ed pp min max".split())
 _LAST_WORD = re.compile(r"[^\W\d_]+(?:\.[^\W\d_]+)*$")
 _RECENT = 60

@@ -53,6 +53,22 @@ _TITLES = {
     "sgt": "sergeant",
     "rev": "reverend",
     "fig": "figure",
+    "ext": "extension",
+    "rm": "room",
+    "apt": "apartment",
+    "ave": "avenue",
+    "jan": "January",
+    "feb": "February",
+    "apr": "April",
+    "aug": "August",
+    "sep": "September",
+    "sept": "September",
+    "oct": "October",
+    "nov": "November",
+    "dec": "December",
+    "tues": "Tuesday",
+    "wed": "Wednesday",
+    "thurs": "Thursday",
 }
 _ALWAYS = {"mr", "mrs", "dr", "vs", "prof"}
 _WHOLE = {
@@ -61,6 +77,7 @@ _WHOLE = {
     "w/o": "without",
     "24/7": "twenty four seven",
     "etc": "et cetera",
+    "'n": "and",
     "wi-fi": "wifi",
     "e-mail": "email",
     "&": "and",
@@ -101,6 +118,7 @@ _PAUSES = {
     "—": ",",
     "~": ",",
 }
+_UNITS_APART = frozenset(unit for unit in numbers_en.UNITS if len(unit) > 1 and unit not in ("min", "ms"))
 _NUMBER_WORDS = frozenset(
     "one two three four five six seven eight nine ten eleven twelve fifteen twenty thirty forty fifty o'clock".split()
 )
@@ -114,8 +132,8 @@ class _Context:
 
     before: str
     """The chunk in front, "" at the start of a sentence."""
-    after_han: bool
-    """A Chinese character stands directly in front."""
+    han: str
+    """Up to two Chinese characters directly in front."""
     after_blank: bool
     """A blank stands directly in front."""
     chinese: bool
@@ -133,10 +151,11 @@ class _Context:
                 chinese = True
             elif item.kind in (Spoken.WORD, Spoken.LETTERS):
                 chinese = False
-        return _Context(before, last.kind is Kind.HAN, _is_blank(last), chinese)
+        han = (self.han + last.text)[-2:] if last.kind is Kind.HAN else ""
+        return _Context(before, han, _is_blank(last), chinese)
 
 
-_START = _Context("", False, False, False)
+_START = _Context("", "", False, False)
 
 
 class Verbaliser:
@@ -205,6 +224,8 @@ def _is_blank(token: Token) -> bool:
 def _read_chunk(queue: list[Token], at: int, final: bool, context: _Context) -> tuple[int, list[Item]]:
     chunk = queue[at].text
     lower = chunk.lower()
+    if lower in _WHOLE and lower not in ("e.g", "i.e", "etc"):
+        return 1, _words(_WHOLE[lower])
     if any(c.isdigit() for c in chunk):
         after = _significant(queue, at + 1)
         if after is None and not final:
@@ -220,7 +241,9 @@ def _read_chunk(queue: list[Token], at: int, final: bool, context: _Context) -> 
         if after is None and not final:
             return 0, []
         return 1, [Item(Spoken.LETTERS, "A") if _is_letter_a(chunk, after) else Item(Spoken.WORD, chunk)]
-    return 1, _words(_WHOLE.get(lower) or _plain(chunk))
+    if chunk in _UNITS_APART and context.before[-1:].isdigit():
+        return 1, _words(numbers_en.UNITS[chunk])
+    return 1, _words(_plain(chunk))
 
 
 def _is_letter_a(chunk: str, after: Token | None) -> bool:
@@ -256,7 +279,8 @@ def _abbreviation(queue: list[Token], at: int, final: bool) -> tuple[int, list[I
         if not dot and lower not in _ALWAYS:
             return 1, _words(chunk)
         ends = after is None or after.text == "\n"
-        word = "street" if lower == "st" and (ends or (after is not None and after.text in ",?!")) else _TITLES[lower]
+        street = lower == "st" and (after is None or not after.text[:1].isupper())
+        word = "street" if street else _TITLES[lower]
         return (2 if dot and not ends else 1), _words(word)
     if lower in ("e.g", "i.e"):
         return (2 if dot else 1), _words(_WHOLE[lower])
@@ -273,17 +297,17 @@ def _parted(items: list[Item]) -> list[Item]:
 def _number(chunk: str, context: _Context, following: Token | None, after: Token | None) -> list[Item]:
     """A chunk with digits, in the language of what stands beside it."""
     han_next = after is not None and after.kind is Kind.HAN
-    beside = context.after_han or (following is not None and following.kind is Kind.HAN)
+    beside = bool(context.han) or (following is not None and following.kind is Kind.HAN)
     english_next = after is not None and after.kind is Kind.CHUNK and not after.text[:1].isdigit()
     if beside or han_next or (context.chinese and not english_next):
-        characters = numbers_zh.read_number(chunk, after.text if after is not None and han_next else "")
+        characters = numbers_zh.read_number(chunk, after.text if after is not None and han_next else "", context.han)
         if characters is not None:
             return [_han(c) for c in characters]
     words = numbers_en.read_number(chunk, context.before.lower(), after.text.lower() if after is not None else "")
     if words is None and chunk[0] == "#":
         words = numbers_en.read_number(chunk[1:])
         words = None if words is None else f"number {words}"
-    return _words(words if words is not None else _mixed(chunk))
+    return _words(words) if words is not None else _mixed(chunk)
 
 
 def _han(character: str) -> Item:
@@ -317,21 +341,24 @@ def _plain(chunk: str) -> str:
     return re.sub(r"[^A-Za-z\u00aa-\u024f\u0300-\u036f\u1e00-\u1eff', ]", " ", spaced)
 
 
-def _mixed(chunk: str) -> str:
-    """Letters with digits, or a number shape nobody knows: each run on its own."""
+def _mixed(chunk: str) -> list[Item]:
+    """Letters with digits, or a number shape nobody knows: each run on its own, short capitals by their names."""
     if re.search(r"[A-Za-z]\.[A-Za-z]|@|://", chunk):
-        return re.sub(r"\d+", lambda run: f" {numbers_en.cardinal(run.group())} ", _plain_address(chunk))
+        return _words(re.sub(r"\d+", lambda run: f" {numbers_en.cardinal(run.group())} ", _plain_address(chunk)))
     parts = re.findall(r"[A-Za-z\u00c0-\u024f']+|\d[\d,]*(?:\.\d+)?|[%°&@+:,/]", chunk)
-    spoken = []
+    coded = any(part[0].isalpha() for part in parts)
+    spoken: list[Item] = []
     for part in parts:
         if part[0].isdigit():
-            short = len(part) < 5 or "," in part
-            spoken.append(numbers_en.decimal(part.rstrip(",")) if short else numbers_en.by_digit(part))
-        elif part in (":", ",", "/"):
-            spoken.append("")
-        else:
-            spoken.append(_WHOLE.get(part.lower(), part))
-    return " ".join(spoken)
+            digits = part.rstrip(",")
+            by_digit = digits.isdigit() and len(digits) > (2 if coded else 4)
+            spoken += _words(numbers_en.by_digit(digits) if by_digit else numbers_en.decimal(digits))
+        elif part.isupper() and len(part) <= 3 or len(part) == 1 and part.isalpha():
+            spoken.append(Item(Spoken.LETTERS, part))
+        elif part not in (":", ",", "/"):
+            spoken += _words(_WHOLE.get(part.lower(), part))
+        spoken.append(Item(Spoken.BLANK, " "))
+    return spoken[:-1]
 
 
 def _plain_address(chunk: str) -> str:

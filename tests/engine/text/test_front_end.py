@@ -40,6 +40,8 @@ def said(front_end: FrontEnd, text: str) -> str:
         ("it’s <b>bold</b> 🙂 now", "it's bold now"),
         ("there.How", "there. how"),
         ("(maybe) — or not", "maybe, or not"),
+        ("Great :-)", "great."),
+        ("First part,", "first part, "),
     ],
 )  # fmt: skip
 def test_written_and_spoken_forms_give_the_same_ids(phones: FrontEnd, written: str, spoken: str) -> None:

@@ -60,6 +60,13 @@ def test_unknown_words_are_sounded_out_with_one_stress() -> None:
     assert sum(phone.endswith("1") for phone in said) == 1
 
 
+def test_very_long_words_take_bounded_time() -> None:
+    pronounce("a")
+    started = time.perf_counter()
+    assert len(pronounce("qa" * 2000)[0]) > 2000
+    assert time.perf_counter() - started < 10.0
+
+
 def test_a_long_nonsense_word_takes_bounded_time() -> None:
     started = time.perf_counter()
     letter_sounds.sound_out("donaudampfschifffahrtselektrizitaetenhauptbetriebswerkbauunterbeamten")
