@@ -38,6 +38,7 @@ MEL_WEIGHT, FEATURE_WEIGHT, ADVERSARIAL_WEIGHT = 45.0, 10.0, 8.0
 LAST_LR = 0.02
 LOG_STEPS = 50
 EMA_FROM = 500
+RISE_STEPS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class Trainer:
         body = [part for name, part in self.hift.named_children() if name not in ("f0_predictor", "spectrum")]
         adam = {"betas": (0.8, 0.99), "weight_decay": 1e-3}
         self.updates = {
-            "body": Update(body, plan.lr, clip=10000.0, ema_decay=0.999, **adam),  # type: ignore[arg-type]
+            "body": Update(body, plan.lr, clip=1000.0, ema_decay=0.999, **adam),  # type: ignore[arg-type]
             "f0": Update([self.hift.f0_predictor], plan.f0_lr, clip=10.0, ema_decay=0.999, **adam),  # type: ignore[arg-type]
             "judge": Update([self.judges], plan.judge_lr, clip=1000.0, **adam),  # type: ignore[arg-type]
         }
@@ -133,9 +134,10 @@ class Trainer:
         return {"judge": loss, "judge_norm": self.updates["judge"].apply()}
 
     def set_rates(self) -> None:
-        """Cosine over the planned seconds."""
+        """Linear over the first RISE_STEPS, then a cosine over the planned seconds."""
         done = min(1.0, self.seconds / self.plan.seconds)
         share = LAST_LR + (1 - LAST_LR) * 0.5 * (1 + math.cos(math.pi * done))
+        share *= min(1.0, (self.steps + LOG_STEPS) / RISE_STEPS)
         for name, rate in (("body", self.plan.lr), ("f0", self.plan.f0_lr), ("judge", self.plan.judge_lr)):
             self.updates[name].set_lr(rate * share)
 
