@@ -52,8 +52,8 @@ def attend(queries: Tensor, cache: Tensor, spans: list[Span]) -> Tensor:
 
 
 def _context(cache: Tensor, span: Span) -> tuple[Tensor, Tensor]:
-    """K and V of a span's stream, each [kv_heads, start + count, head_dim]; a view if they lie in one page."""
-    length = span.start + span.count
-    both = cache[span.pages[0]] if len(span.pages) == 1 else cache[span.pages].permute(1, 2, 0, 3, 4).flatten(2, 3)
-    keys, values = both[:, :, :length]
-    return keys, values
+    """K and V of a stream, each [kv_heads, start + count, head_dim]: a view of one page, or a copy of several."""
+    *full, last = (cache[page] for page in span.pages)
+    used = last[:, :, : span.start + span.count - len(full) * cache.shape[3]]
+    both = torch.cat((*full, used), dim=2) if full else used
+    return both[0], both[1]

@@ -13,6 +13,7 @@ by the target text; "speech" is the prompt's speech followed by what the model s
     block     fewer than M speech ids      the id just said                                speech          block
     block     M speech ids                 the id just said, without asking for another                    boundary
     tail      eos said, or maximum length  nothing                                                         done
+    any       the limit of ids is said     nothing                                                         done
     tail      otherwise                    the id just said                                speech or eos   tail
 
 Whole mode is this table without its second row: no block is ever opened, all text comes before task_id.
@@ -123,10 +124,14 @@ class Feed(NamedTuple):
 
 
 class Interleaver:
-    """The machine of the table above. Text in by `add_text` and `end_text`, inputs out by `take`, ids in by `say`."""
+    """The machine of the table above. Text in by `add_text` and `end_text`, inputs out by `take`, ids in by `say`.
 
-    def __init__(self, layout: Layout, prompt: Prompt, *, interleaved: bool) -> None:
+    limit: most ids to say, whatever the text; None for no bound but the text's.
+    """
+
+    def __init__(self, layout: Layout, prompt: Prompt, *, interleaved: bool, limit: int | None = None) -> None:
         self.layout = layout
+        self.limit = limit
         self.phase = Phase.BOUNDARY
         self.said = 0
         self._interleaved = interleaved
@@ -193,7 +198,7 @@ class Interleaver:
             raise ValueError(f"id {speech_id} is not legal in phase {self.phase.value} after {self.said} ids")
         self.said += 1
         self._in_block += 1
-        if self.phase is Phase.TAIL and self.said >= self.max_length:
+        if self.said == self.limit or (self.phase is Phase.TAIL and self.said >= self.max_length):
             self.phase = Phase.DONE
             return True
         self._pending.append(Input(Kind.SPEECH, speech_id))

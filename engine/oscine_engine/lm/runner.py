@@ -39,9 +39,12 @@ class LMRunner:
                 f"make the pool with page_shape {page_shape(lm.config, self.page_tokens)}"
             )
 
-    def open(self, prompt: Prompt, *, mode: Mode = "whole", seed: int = 0) -> LMStream:
-        """A stream that speaks the text it will be given as `prompt` does. Holds no pages until its first step."""
-        return LMStream(self.layout, prompt, mode, seed)
+    def open(self, prompt: Prompt, *, mode: Mode = "whole", seed: int = 0, limit: int | None = None) -> LMStream:
+        """A stream that speaks the text it will be given as `prompt` does. Holds no pages until its first step.
+
+        limit: most speech ids, the guard against a model that does not stop; the text's maximum holds besides.
+        """
+        return LMStream(self.layout, prompt, mode, seed, limit)
 
     def close(self, stream: LMStream) -> None:
         """Free the stream's pages. Closing twice changes nothing."""

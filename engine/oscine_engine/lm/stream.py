@@ -17,8 +17,8 @@ class LMStream:
     stream ended early, if its numbers went bad.
     """
 
-    def __init__(self, layout: Layout, prompt: Prompt, mode: Mode, seed: int) -> None:
-        self.machine = Interleaver(layout, prompt, interleaved=mode == "interleaved")
+    def __init__(self, layout: Layout, prompt: Prompt, mode: Mode, seed: int, limit: int | None) -> None:
+        self.machine = Interleaver(layout, prompt, interleaved=mode == "interleaved", limit=limit)
         self.seed = seed
         self.tokens: list[int] = []
         self.pages: list[int] = []

@@ -150,6 +150,16 @@ def test_a_model_that_never_ends_is_stopped_at_the_maximum() -> None:
     assert stream.state == "done"
 
 
+@pytest.mark.parametrize("mode", ["whole", "interleaved"])
+def test_the_limit_stops_a_stream_anywhere(mode: Mode) -> None:
+    runner = opinionated({CONFIG.eos: -3.0})
+    stream = runner.open(PROMPTS[0], mode=mode, limit=7)
+    stream.add_text([5] * 4)
+    stream.end_text()
+    [tokens] = speak(runner, [stream])
+    assert len(tokens) == 7
+
+
 def test_inputs_fed_are_the_training_layout(lm: SpeechLM, monkeypatch: pytest.MonkeyPatch) -> None:
     runner = make_runner(lm)
     seen: list[Input] = []
