@@ -6,7 +6,7 @@ DIGITS = "零一二三四五六七八九"
 _PLACES = ("", "十", "百", "千")
 _GROUPS = ("", "万", "亿", "兆")
 _MEASURES = frozenset(
-    "个位名只条张本件次天年周岁块元点分秒种杯瓶碗双套辆台座层家间所口头匹棵朵颗把支枝片封份门楼倍里米斤步句段首场节课页项"
+    "个位名只条张本件次天年周岁块元点分秒种杯瓶碗双套辆台座层家间所口头匹棵朵颗把支枝片封份门楼倍里米斤步句段首场节课页项小公"
 )
 _UNITS = {
     "km": "公里",
@@ -124,4 +124,4 @@ def read_number(text: str, after: str = "", before: str = "") -> str | None:
 
 def _counted(text: str, after: str) -> str:
     """A count: a lone two before a measure word is 两."""
-    return "两" if text == "2" and (after[:1] in _MEASURES or after[:2] in ("小时", "公里", "公斤")) else decimal(text)
+    return "两" if text == "2" and after[:1] in _MEASURES else decimal(text)

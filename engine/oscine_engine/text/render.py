@@ -6,10 +6,10 @@ from typing import Protocol
 
 from oscine_engine.text import mandarin
 from oscine_engine.text.english import pronounce, spell
+from oscine_engine.text.items import Item, Spoken
 from oscine_engine.text.lexicon import Phones
 from oscine_engine.text.mandarin import Syllable
 from oscine_engine.text.tokenizer import Tokenizer
-from oscine_engine.text.verbalise import Item, Spoken
 
 _STRENGTH = {mark: rank for rank, mark in enumerate(("", ",", ":", ";", ".", "!", "?"))}
 _WIDE = dict(zip(",.?!;:", "，。？！；：", strict=True))

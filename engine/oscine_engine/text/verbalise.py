@@ -6,105 +6,12 @@ tokens wait in the queue. So the items of a text do not depend on how it was cut
 
 import re
 from dataclasses import dataclass
-from enum import Enum, auto
 
 from oscine_engine.text import numbers_en, numbers_zh
+from oscine_engine.text.chunks import ALWAYS_TITLES, TITLES, WHOLE, of_letters, with_digits
+from oscine_engine.text.items import Item, Spoken, letters, words
 from oscine_engine.text.scan import Kind, Token
 
-
-class Spoken(Enum):
-    WORD = auto()
-    """A word of Latin letters, as written."""
-    LETTERS = auto()
-    """Latin letters said by their names."""
-    HAN = auto()
-    """One Chinese character."""
-    MARK = auto()
-    """A typed mark."""
-    PAUSE = auto()
-    """One of , . ? ! ; : or a newline."""
-    BLANK = auto()
-    """A place where words part without a pause."""
-    OTHER = auto()
-    """A letter of another script."""
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    kind: Spoken
-    text: str
-
-
-_TITLES = {
-    "mr": "mister",
-    "mrs": "missus",
-    "ms": "miz",
-    "dr": "doctor",
-    "prof": "professor",
-    "st": "saint",
-    "mt": "mount",
-    "jr": "junior",
-    "sr": "senior",
-    "vs": "versus",
-    "approx": "approximately",
-    "dept": "department",
-    "gen": "general",
-    "capt": "captain",
-    "sgt": "sergeant",
-    "rev": "reverend",
-    "fig": "figure",
-    "ext": "extension",
-    "rm": "room",
-    "apt": "apartment",
-    "ave": "avenue",
-    "jan": "January",
-    "feb": "February",
-    "apr": "April",
-    "aug": "August",
-    "sep": "September",
-    "sept": "September",
-    "oct": "October",
-    "nov": "November",
-    "dec": "December",
-    "tues": "Tuesday",
-    "wed": "Wednesday",
-    "thurs": "Thursday",
-}
-_ALWAYS = {"mr", "mrs", "dr", "vs", "prof"}
-_WHOLE = {
-    "e.g": "for example",
-    "i.e": "that is",
-    "w/o": "without",
-    "24/7": "twenty four seven",
-    "etc": "et cetera",
-    "'n": "and",
-    "wi-fi": "wifi",
-    "e-mail": "email",
-    "&": "and",
-    "@": "at",
-    "%": "percent",
-    "+": "plus",
-    "$": "dollars",
-    "£": "pounds",
-    "€": "euros",
-    "°c": "degrees Celsius",
-    "°f": "degrees Fahrenheit",
-    "°": "degrees",
-    "¥": "yuan",
-}
-_IN_ADDRESS = {
-    ".": "dot",
-    "/": "slash",
-    "_": "underscore",
-    "-": "dash",
-    "@": "at",
-    ":": "colon",
-    "+": "plus",
-    "&": "and",
-    "%": "percent",
-    "#": "hash",
-    "'": "",
-}
 _PAUSES = {
     ",": ",",
     ".": ".",
@@ -123,7 +30,6 @@ _NUMBER_WORDS = frozenset(
     "one two three four five six seven eight nine ten eleven twelve fifteen twenty thirty forty fifty o'clock".split()
 )
 _DOTTED = re.compile(r"[A-Za-z](?:\.[A-Za-z])+")
-_SENTENCE_EDGE = re.compile(r"[A-Za-z0-9]*[a-z0-9][.:][A-Z][A-Za-z']*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +130,8 @@ def _is_blank(token: Token) -> bool:
 def _read_chunk(queue: list[Token], at: int, final: bool, context: _Context) -> tuple[int, list[Item]]:
     chunk = queue[at].text
     lower = chunk.lower()
-    if lower in _WHOLE and lower not in ("e.g", "i.e", "etc"):
-        return 1, _words(_WHOLE[lower])
+    if lower in WHOLE and lower not in ("e.g", "i.e", "etc"):
+        return 1, words(WHOLE[lower])
     if any(c.isdigit() for c in chunk):
         after = _significant(queue, at + 1)
         if after is None and not final:
@@ -234,7 +140,7 @@ def _read_chunk(queue: list[Token], at: int, final: bool, context: _Context) -> 
         if chunk[0] in "$£€¥" and after is not None and after.text.lower() in numbers_en.MAGNITUDES:
             return queue.index(after, at) + 1 - at, read
         return 1, read
-    if lower in _TITLES or lower in ("no", "etc", "ph.d") or _DOTTED.fullmatch(chunk):
+    if lower in TITLES or lower in ("no", "etc", "ph.d") or _DOTTED.fullmatch(chunk):
         return _abbreviation(queue, at, final)
     if chunk == "A" or (chunk == "a" and (context.before.lower() in _NUMBER_WORDS or context.before.isdigit())):
         after = _significant(queue, at + 1)
@@ -242,8 +148,8 @@ def _read_chunk(queue: list[Token], at: int, final: bool, context: _Context) -> 
             return 0, []
         return 1, [Item(Spoken.LETTERS, "A") if _is_letter_a(chunk, after) else Item(Spoken.WORD, chunk)]
     if chunk in _UNITS_APART and context.before[-1:].isdigit():
-        return 1, _words(numbers_en.UNITS[chunk])
-    return 1, _words(_plain(chunk))
+        return 1, words(numbers_en.UNITS[chunk])
+    return 1, words(of_letters(chunk))
 
 
 def _is_letter_a(chunk: str, after: Token | None) -> bool:
@@ -274,24 +180,20 @@ def _abbreviation(queue: list[Token], at: int, final: bool) -> tuple[int, list[I
     after = _significant(rest, 1 if dot else 0)
     if lower == "no":
         numbered = dot and after is not None and after.kind is Kind.CHUNK and after.text[:1].isdigit()
-        return (2, _words("number")) if numbered else (1, _words(chunk))
-    if lower in _TITLES:
-        if not dot and lower not in _ALWAYS:
-            return 1, _words(chunk)
+        return (2, words("number")) if numbered else (1, words(chunk))
+    if lower in TITLES:
+        if not dot and lower not in ALWAYS_TITLES:
+            return 1, words(chunk)
         ends = after is None or after.text == "\n"
         street = lower == "st" and (after is None or not after.text[:1].isupper())
-        word = "street" if street else _TITLES[lower]
-        return (2 if dot and not ends else 1), _words(word)
+        word = "street" if street else TITLES[lower]
+        return (2 if dot and not ends else 1), words(word)
     if lower in ("e.g", "i.e"):
-        return (2 if dot else 1), _words(_WHOLE[lower])
+        return (2 if dot else 1), words(WHOLE[lower])
     # Followed by a capital, or by nothing, the full stop ends a sentence; before another pause that one counts.
     ends = after is None or after.text == "\n" or (after.kind is Kind.CHUNK and after.text[:1].isupper())
-    letters = [Item(Spoken.LETTERS, part.upper()) for part in chunk.split(".")]
-    return (2 if dot and not ends else 1), _words(_WHOLE[lower]) if lower in _WHOLE else _parted(letters)
-
-
-def _parted(items: list[Item]) -> list[Item]:
-    return [part for item in items for part in (item, Item(Spoken.BLANK, " "))]
+    said = words(WHOLE[lower]) if lower in WHOLE else letters(chunk.upper().split("."))
+    return (2 if dot and not ends else 1), said
 
 
 def _number(chunk: str, context: _Context, following: Token | None, after: Token | None) -> list[Item]:
@@ -303,11 +205,11 @@ def _number(chunk: str, context: _Context, following: Token | None, after: Token
         characters = numbers_zh.read_number(chunk, after.text if after is not None and han_next else "", context.han)
         if characters is not None:
             return [_han(c) for c in characters]
-    words = numbers_en.read_number(chunk, context.before.lower(), after.text.lower() if after is not None else "")
-    if words is None and chunk[0] == "#":
-        words = numbers_en.read_number(chunk[1:])
-        words = None if words is None else f"number {words}"
-    return _words(words) if words is not None else _mixed(chunk)
+    said = numbers_en.read_number(chunk, context.before.lower(), after.text.lower() if after is not None else "")
+    if said is None and chunk[0] == "#":
+        said = numbers_en.read_number(chunk[1:])
+        said = None if said is None else f"number {said}"
+    return words(said) if said is not None else with_digits(chunk)
 
 
 def _han(character: str) -> Item:
@@ -316,51 +218,3 @@ def _han(character: str) -> Item:
     if character.isascii():
         return Item(Spoken.LETTERS if character.isalpha() else Spoken.BLANK, character)
     return Item(Spoken.HAN, character)
-
-
-def _words(text: str) -> list[Item]:
-    """Words and commas of a reading, each word parted from the next by a blank."""
-    items: list[Item] = []
-    for part in text.split():
-        if items:
-            items.append(Item(Spoken.BLANK, " "))
-        items.append(Item(Spoken.WORD, part.rstrip(",.")))
-        if part[-1] in ",.":
-            items.append(Item(Spoken.PAUSE, part[-1]))
-    return [item for item in items if item.text]
-
-
-def _plain(chunk: str) -> str:
-    """A chunk of letters and joiners: an address is read out, anything else falls into its words."""
-    if "@" in chunk or "://" in chunk or re.search(r"\w\.\w", chunk):
-        if _SENTENCE_EDGE.fullmatch(chunk):
-            return re.sub(r"[.:]", ". ", chunk)
-        address = re.sub(r"^https?://", "", chunk, flags=re.IGNORECASE)
-        return re.sub(r"[^A-Za-z0-9\u00c0-\u024f]", lambda sign: f" {_IN_ADDRESS.get(sign.group(), '')} ", address)
-    spaced = chunk.replace("&", " and ").replace("+", " plus ").replace(":", ", ").replace(",", ", ")
-    return re.sub(r"[^A-Za-z\u00aa-\u024f\u0300-\u036f\u1e00-\u1eff', ]", " ", spaced)
-
-
-def _mixed(chunk: str) -> list[Item]:
-    """Letters with digits, or a number shape nobody knows: each run on its own, short capitals by their names."""
-    if re.search(r"[A-Za-z]\.[A-Za-z]|@|://", chunk):
-        return _words(re.sub(r"\d+", lambda run: f" {numbers_en.cardinal(run.group())} ", _plain_address(chunk)))
-    parts = re.findall(r"[A-Za-z\u00c0-\u024f']+|\d[\d,]*(?:\.\d+)?|[%°&@+:,/]", chunk)
-    coded = any(part[0].isalpha() for part in parts)
-    spoken: list[Item] = []
-    for part in parts:
-        if part[0].isdigit():
-            digits = part.rstrip(",")
-            by_digit = digits.isdigit() and len(digits) > (2 if coded else 4)
-            spoken += _words(numbers_en.by_digit(digits) if by_digit else numbers_en.decimal(digits))
-        elif part.isupper() and len(part) <= 3 or len(part) == 1 and part.isalpha():
-            spoken.append(Item(Spoken.LETTERS, part))
-        elif part not in (":", ",", "/"):
-            spoken += _words(_WHOLE.get(part.lower(), part))
-        spoken.append(Item(Spoken.BLANK, " "))
-    return spoken[:-1]
-
-
-def _plain_address(chunk: str) -> str:
-    address = re.sub(r"^https?://", "", chunk, flags=re.IGNORECASE)
-    return re.sub(r"[^A-Za-z0-9]", lambda sign: f" {_IN_ADDRESS.get(sign.group(), '')} ", address)

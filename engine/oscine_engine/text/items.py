@@ -1,0 +1,45 @@
+"""Spoken items: what the verbaliser says and the renderers write as ids."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum, auto
+
+
+class Spoken(Enum):
+    WORD = auto()
+    """A word of Latin letters, as written."""
+    LETTERS = auto()
+    """Latin letters said by their names."""
+    HAN = auto()
+    """One Chinese character."""
+    MARK = auto()
+    """A typed mark."""
+    PAUSE = auto()
+    """One of , . ? ! ; : or a newline."""
+    BLANK = auto()
+    """A place where words part without a pause."""
+    OTHER = auto()
+    """A letter of another script."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    kind: Spoken
+    text: str
+
+
+def words(text: str) -> list[Item]:
+    """Words and commas of a reading, each word parted from the next by a blank."""
+    items: list[Item] = []
+    for part in text.split():
+        if items:
+            items.append(Item(Spoken.BLANK, " "))
+        items.append(Item(Spoken.WORD, part.rstrip(",.")))
+        if part[-1] in ",.":
+            items.append(Item(Spoken.PAUSE, part[-1]))
+    return [item for item in items if item.text]
+
+
+def letters(names: Iterable[str]) -> list[Item]:
+    """Letters said by their names, each followed by a blank."""
+    return [item for name in names for item in (Item(Spoken.LETTERS, name), Item(Spoken.BLANK, " "))]
