@@ -27,7 +27,8 @@ from oscine_engine.voices.prompt import VoicePrompt
 
 MAX_SEGMENT_S = 30
 """Longest segment, in seconds: what the pools are sized for."""
-LM_PAGE_TOKENS = 64
+LM_PAGE_TOKENS = 256
+"""Most sentences fit one page, whose keys and values are then read in place; several must be copied together."""
 LM_POSITIONS_PER_ID = 2
 """Positions of the language model's cache per speech id: itself and its share of text and prompt, with room."""
 
@@ -60,6 +61,7 @@ class Engine:
     def __init__(self, checkpoint: Checkpoint, settings: EngineSettings) -> None:
         config = checkpoint.config
         longest = MAX_SEGMENT_S * config.flow.input_frame_rate
+        self._longest = longest
         lm_pages = -(-(longest * LM_POSITIONS_PER_ID) // LM_PAGE_TOKENS)
         chunk_tokens = config.flow.dit.static_chunk_size // config.flow.token_mel_ratio
         voice_pages = sum(-(-v.flow_speech_tokens.numel() // chunk_tokens) for v in checkpoint.voices.values())
@@ -140,7 +142,7 @@ class Engine:
                 prefix, tuple(self._front_end.whole(voice.transcript)), tuple(voice.lm_speech_tokens.tolist())
             )
         return Segment(
-            lm=self._lm.open(prompt, mode="whole" if whole else "interleaved", seed=seed),
+            lm=self._lm.open(prompt, mode="whole" if whole else "interleaved", seed=seed, limit=self._longest),
             flow=self._flow.open(self._prefixes[name]),
             vocoder=self._vocoder.open(),
         )
