@@ -128,7 +128,8 @@ class Engine:
         await asyncio.to_thread(self._loop.close)
 
     def _warm_up(self) -> None:
-        """Register every voice, which also runs the flow once, before the first listener waits for it."""
+        """Load the dictionaries and register every voice, so that the first listener waits for neither."""
+        self._front_end.warm()
         for name, voice in self._voices.items():
             self._prefixes[name] = self._flow.register(voice.flow_speech_tokens, voice.mel, voice.embedding)
 

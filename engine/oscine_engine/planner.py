@@ -20,6 +20,7 @@ from typing import TypeAlias
 from oscine_engine.events import Mode
 from oscine_engine.text.front_end import FrontEnd
 from oscine_engine.text.incremental import WordStream
+from oscine_engine.text.joining import Joiner
 from oscine_engine.text.segments import SentenceStream
 
 
@@ -51,6 +52,7 @@ class Planner:
     def __init__(self, front_end: FrontEnd, mode: Mode) -> None:
         self._front_end = front_end
         self._mode = mode
+        self._joiner = Joiner()
         self._sentences = SentenceStream()
         self._words: WordStream | None = None
         self._read = 0
@@ -60,7 +62,7 @@ class Planner:
     def push(self, text: str) -> list[Step]:
         """Append text; returns what can be decided now."""
         steps: list[Step] = []
-        for sentence in self._sentences.push(text):
+        for sentence in self._sentences.push(self._joiner.push(text)):
             self._close(sentence, steps)
         if self._arriving:
             self._advance(self._sentences.pending, steps)
