@@ -25,7 +25,7 @@ class _CTC(torch.autograd.Function):
         emit = log_probs.gather(2, path[:, None].expand(-1, steps, -1)).transpose(0, 1).contiguous()
         # A state may be entered from two below where its label is no blank and differs from that one.
         skip = torch.full((batch, states), _NEVER, device=log_probs.device)
-        skip[:, 3::2] = torch.where(path[:, 3::2] == path[:, 1:-2:2], _NEVER, 0.0)
+        skip[:, 3::2] = (path[:, 3::2] == path[:, 1:-2:2]).float() * _NEVER
 
         alpha = torch.full((steps, batch, states + 2), _NEVER, device=log_probs.device)
         alpha[0, :, 2:4] = emit[0, :, :2]
@@ -37,7 +37,7 @@ class _CTC(torch.autograd.Function):
         last = torch.full((batch, states + 2), _NEVER, device=log_probs.device)
         ends = 2 * labels[:, None]
         place = torch.arange(states + 2, device=log_probs.device)
-        last = torch.where((place == ends) | (place == ends - 1), 0.0, last)
+        last = last.masked_fill((place == ends) | (place == ends - 1), 0.0)
         skip_ahead = torch.cat([skip, skip.new_full((batch, 2), _NEVER)], 1)
         beta = torch.full((steps, batch, states + 2), _NEVER, device=log_probs.device)
         ending = frames[:, None] - 1
@@ -56,10 +56,10 @@ class _CTC(torch.autograd.Function):
         possible = (score > _NEVER / 2) & (labels > 0)
         posterior = torch.exp(alpha[:, :, 2:] + beta[:, :, :states] - score[:, None])
         counted = possible & (torch.arange(steps, device=log_probs.device)[:, None] < frames)
-        posterior = torch.where(counted[..., None], posterior, 0.0).transpose(0, 1)
+        posterior = posterior.masked_fill(~counted[..., None], 0.0).transpose(0, 1)
         grad = torch.zeros_like(log_probs).scatter_add_(2, path[:, None].expand(-1, steps, -1), -posterior)
         ctx.save_for_backward(grad)
-        return torch.where(possible, -score, 0.0)
+        return (-score).masked_fill(~possible, 0.0)
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None, None]:

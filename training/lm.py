@@ -101,8 +101,8 @@ def one_round(job: tuple[Corpus, npt.NDArray[np.int16], Layout, int]) -> Sequenc
 def embed(lm: SpeechLM, codes: Tensor) -> Tensor:
     """Input embeddings [B, T, hidden] of combined codes [B, T]."""
     is_speech = codes >= SPEECH_FROM
-    text = lm.embed_text(torch.where(is_speech, 0, codes))
-    speech = lm.embed_speech(torch.where(is_speech, codes - SPEECH_FROM, 0))
+    text = lm.embed_text(codes.masked_fill(is_speech, 0))
+    speech = lm.embed_speech((codes - SPEECH_FROM).clamp(min=0))
     return torch.where(is_speech[..., None], speech, text)
 
 

@@ -40,18 +40,19 @@ class Job:
     seconds: Callable[[float], float] | None = None
 
 
-def recipe(data: Path, work: Path, gpus: int, total_s: float, mix: tuple[str, str], held_out: Path | None) -> list[Job]:
-    """The stages of a run of `total_s` seconds. Shares are of the time that preparing leaves."""
+def recipe(
+    data: Path, work: Path, gpus: int, total_s: float, mix: tuple[str, str], prepare: tuple[str, ...]
+) -> list[Job]:
+    """The stages of a run of `total_s` seconds; `prepare` are more arguments of the first."""
     first, last = 0, gpus - 1
     tail = max(30.0, 0.13 * total_s)
     until_tail: Callable[[float], float] = lambda left: left - tail - START_S  # noqa: E731
     share: Callable[[float], Callable[[float], float]] = lambda part: lambda left: part * total_s  # noqa: E731
     w = str(work)
-    held = ("--held-out", str(held_out)) if held_out else ()
     longer = ("--name", "lm2", "--better-than", "lm", "--max-steps", "15000", "--dropout", "0.25", "--seed", "1")
     tune = ("--from-mels", f"{w}/flow_mels.npy", "--start", f"{w}/hift/state.pt")
     return [
-        Job("prepare", "training.data", (str(data), w, *held), first),
+        Job("prepare", "training.data", (str(data), w, *prepare), first),
         Job("hift", "training.hift.train", (w, f"{w}/hift"), last, ("prepare",), until_tail),
         Job("tokenizer", "training.tokenizer", (w,), first, ("prepare",), share(0.22)),
         Job("lm", "training.lm", (w, "--mix", *mix), first, ("tokenizer",), share(0.25)),
@@ -156,10 +157,12 @@ def main() -> None:
     parser.add_argument("--gpus", type=int, default=1)
     parser.add_argument("--mix", nargs=2, required=True, metavar=("TEXT", "SPEECH"), help="interleaved block")
     parser.add_argument("--held-out", type=Path, help="folder of sentences that must not be trained on")
+    parser.add_argument("--limit", help="take only the first clips, to try everything in two minutes")
     parser.add_argument("--without", nargs="*", default=[], help="stages to leave out")
     a = parser.parse_args()
     a.work.mkdir(parents=True, exist_ok=True)
-    jobs = recipe(a.data, a.work, a.gpus, a.minutes * 60, tuple(a.mix), a.held_out)
+    prepare = [*(("--held-out", str(a.held_out)) if a.held_out else ()), *(("--limit", a.limit) if a.limit else ())]
+    jobs = recipe(a.data, a.work, a.gpus, a.minutes * 60, tuple(a.mix), tuple(prepare))
     unknown = set(a.without) - {j.name for j in jobs}
     if unknown:
         parser.error(f"no such stage: {', '.join(sorted(unknown))}; there are {', '.join(j.name for j in jobs)}")

@@ -76,7 +76,8 @@ def test_mel_only_and_adversarial_steps_learn(work: Path) -> None:
         assert any(not torch.equal(a, b) for a, b in zip(before[name], update.parameters, strict=True)), name
 
 
-def test_a_run_resumes_where_it_was_saved(work: Path, tmp_path: Path) -> None:
+def test_a_run_resumes_where_it_was_saved(work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("training.hift.train.LOG_STEPS", 4)
     trainer, corpus = build(work, PLAN, torch.device("cpu"), None, 1.0)
     out = tmp_path / "out"
     out.mkdir()
