@@ -171,6 +171,8 @@ def fit(stage: Stage, device: torch.device, budget: int, seed: int) -> None:
     data = Data(stage.work, device)
     flow = Flow(sizes.FLOW).to(device)
     start_simple(flow, data.mel[:: max(1, len(data.mel) // 100000)].mean(0))
+    # Under autocast the residual sum keeps full precision, as it has in use.
+    flow.estimator.input_embed.register_forward_hook(lambda _module, _inputs, out: out.float())
     update = Update([flow], lr=8e-4, betas=(0.9, 0.99), weight_decay=0.01, ema_decay=0.9995)
 
     def step(batch: dict[str, Tensor], streaming: bool) -> dict[str, Tensor]:

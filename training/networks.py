@@ -64,6 +64,7 @@ class Stack(nn.Module):
         distance = (place[:, None] - place).abs()
         # Padding sees itself: a row of the softmax must never be empty.
         visible = ((distance <= REACH) & real_frames(frames, x.shape[1])[:, None]) | (distance == 0)
+        x = x.float()  # under autocast the residual sum keeps full precision
         for block in self.blocks:
             x = block(x, cos, sin, visible[:, None])
         normed: Tensor = self.norm(x)
