@@ -1,5 +1,8 @@
 """Steps the language model for a batch of streams of any lengths, one packed forward a step."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -13,6 +16,14 @@ from oscine_engine.lm.packed import PackedLM, page_shape
 from oscine_engine.lm.sampling import NO_ID, mask_logits, sample
 from oscine_engine.lm.stream import LMStream, Mode
 from oscine_engine.runtime.pages import PagePool, PoolExhausted
+
+
+class Draw(NamedTuple):
+    """One id to sample: the stream's seed, the ids said before it, and whether eos is legal."""
+
+    seed: int
+    said: Sequence[int]
+    may_end: bool
 
 
 class LMRunner:
@@ -75,16 +86,16 @@ class LMRunner:
         row = 0
         saying: list[int] = []
         rows: list[int] = []
-        may_end: list[bool] = []
+        draws: list[Draw] = []
         for index, feed in zip(active, feeds, strict=True):
             streams[index].length += len(feed.inputs)
             row += len(feed.inputs)
             if feed.says:
                 saying.append(index)
                 rows.append(row - 1)
-                may_end.append(feed.may_end)
+                draws.append(Draw(streams[index].seed, streams[index].tokens, feed.may_end))
         if saying:
-            ids = self.choose(self.packed.head(hidden[rows]), [streams[i] for i in saying], may_end)
+            ids = self.choose(self.packed.head(hidden[rows]), draws)
             for index, chosen in zip(saying, ids, strict=True):
                 said[index] = self._say(streams[index], chosen)
         return said
@@ -116,15 +127,17 @@ class LMRunner:
             torch.tensor(slots, device=device),
         )
 
-    def choose(self, logits: Tensor, streams: list[LMStream], may_end: list[bool]) -> list[int]:
-        """The id each stream says next, given raw logits [B, decoder_rows]; NO_ID where they are not finite.
+    def choose(self, logits: Tensor, draws: list[Draw]) -> list[int]:
+        """The ids drawn from raw logits [B, decoder_rows], one a draw; NO_ID where they are not finite.
 
-        What a row says depends on its logits, its stream's seed and the ids it has said, and on nothing else.
+        An id depends on its logits and its draw and on nothing else, so several positions of one stream may be drawn
+        at once, each with the ids a draft says before it.
         """
         device, window = logits.device, self.sampling.win_size
-        masked = mask_logits(logits, self.layout.speech_token_size, torch.tensor(may_end, device=device))
-        history = [([NO_ID] * window + s.tokens)[-window:] for s in streams]
-        keys = [[noise.key(s.seed, len(s.tokens), use) for use in (0, 1)] for s in streams]
+        may_end = torch.tensor([draw.may_end for draw in draws], device=device)
+        masked = mask_logits(logits, self.layout.speech_token_size, may_end)
+        history = [([NO_ID] * window + list(draw.said[-window:]))[-window:] for draw in draws]
+        keys = [[noise.key(draw.seed, len(draw.said), use) for use in (0, 1)] for draw in draws]
         ids = sample(
             masked,
             torch.tensor(history, device=device),

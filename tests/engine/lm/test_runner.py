@@ -8,7 +8,7 @@ from oscine_engine.config import LMConfig, SamplingConfig, TextRules
 from oscine_engine.lm.interleave import Input, Kind, Layout, Prompt
 from oscine_engine.lm.network import SpeechLM
 from oscine_engine.lm.packed import page_shape
-from oscine_engine.lm.runner import LMRunner
+from oscine_engine.lm.runner import Draw, LMRunner
 from oscine_engine.lm.sequence import training_sequence
 from oscine_engine.lm.stream import LMStream, Mode
 from oscine_engine.runtime.pages import PagePool, PoolExhausted
@@ -108,6 +108,19 @@ def test_text_arriving_late_and_streams_joining_late_change_nothing(lm: SpeechLM
     stream.end_text()
     speak(runner, [*others, stream])
     assert stream.tokens == calm
+
+
+@torch.inference_mode()
+def test_several_positions_drawn_at_once_are_those_drawn_one_by_one(lm: SpeechLM) -> None:
+    runner = make_runner(lm)
+    [tokens] = speak(runner, [open_stream(runner, 4, "whole", seed=6)])
+    stream = open_stream(runner, 4, "whole", seed=6)
+    while len(stream.tokens) < 3:
+        runner.step([stream])
+    draft = stream.machine.take().inputs + [Input(Kind.SPEECH, token) for token in tokens[3:9]]
+    logits = runner.packed.head(runner.forward([(stream, draft)]))
+    draws = [Draw(6, tokens[:count], may_end=False) for count in range(3, 10)]
+    assert runner.choose(logits, draws) == tokens[3:10]
 
 
 def test_seeds_differ_and_repeat(lm: SpeechLM) -> None:
