@@ -108,7 +108,8 @@ class Engine:
         return Load(self._loop.admitted, sum(pool.num_pages - pool.num_free for pool in pools) - voices)
 
     async def open(self, request: SessionRequest | None = None) -> Session:
-        """A new session. Raises UnknownVoice, InvalidInput, or Overloaded when `max_streams` are running."""
+        """A new session. Raises UnknownVoice, InvalidInput, Overloaded when `max_streams` are running, or Cancelled
+        outside the engine's `async with` block."""
         request = request or SessionRequest()
         voice = request.voice if request.voice is not None else next(iter(self._voices), None)
         if voice is None:
@@ -144,6 +145,6 @@ class Engine:
             )
         return Segment(
             lm=self._lm.open(prompt, mode="whole" if whole else "interleaved", seed=seed, limit=self._longest),
-            flow=self._flow.open(self._prefixes[name]),
+            prefix=self._prefixes[name],
             vocoder=self._vocoder.open(),
         )

@@ -59,7 +59,7 @@ class Flushed:
 class Stats:
     """What a finished session cost.
 
-    `first_packet_s` counts from the moment the model had the text it needs to start until the first samples left the
+    `first_packet_s` counts from the moment the model had the text to say its first id until the first samples left the
     engine; `busy_s` is wall time from that moment to the last sample. None where nothing was spoken.
     """
 

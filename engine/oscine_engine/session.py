@@ -35,10 +35,22 @@ class Session:
         self._ended: OscineError | Done | None = None
         home = asyncio.get_running_loop()
         self._events.put_nowait(self.started)
-        self._stream = loop.open(voice, seed, lambda event: home.call_soon_threadsafe(self._events.put_nowait, event))
+
+        def deliver(event: Event | OscineError) -> None:
+            try:
+                home.call_soon_threadsafe(self._events.put_nowait, event)
+            except RuntimeError:  # the event loop was closed with the session open: nobody is left to tell
+                loop.stop(self._stream, Cancelled("the listener's event loop is closed"))
+
+        self._stream = loop.open(voice, seed, deliver)
+
+    @property
+    def first_packet_s(self) -> float | None:
+        """`Stats.first_packet_s`, known as soon as the first audio is there."""
+        return self._stream.first_packet_s
 
     async def append(self, text: str) -> None:
-        """Append text, cut anywhere. Raises InvalidInput after `finish`, or if it is not encodable text."""
+        """Append text, cut anywhere, even inside a surrogate pair. Raises InvalidInput after `finish`."""
         self._check_open("append")
         self._loop.speak(self._stream, self._planner.push(text))
 

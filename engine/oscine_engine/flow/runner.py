@@ -143,13 +143,12 @@ class FlowRunner:
         """Open the next chunk of a `ready` stream. Raises PoolExhausted, changing nothing, if no page is free."""
         if not self.ready(stream):
             raise ValueError("begin on a stream that is not ready")
-        page = self.pool.alloc(1)
+        stream.pages += self.pool.alloc(1)
         taken, ahead = stream.tokens[: self._chunk_tokens], stream.tokens[self._chunk_tokens :]
         mu = self._condition(stream.tails, taken, ahead[: self.config.pre_lookahead_len])
         start, frames = stream.frames, len(mu)
         prompt = stream.prefix_mel[start : start + frames]
         cond = F.pad(prompt, (0, 0, 0, frames - len(prompt)))
-        stream.pages += page
         stream.tokens = ahead
         stream.chunk = FlowChunk(
             frames=frames,

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from oscine_engine.errors import Cancelled, InternalError, OscineError, Overloaded
 from oscine_engine.events import Audio, Done, Event, Flushed, Stats
 from oscine_engine.planner import Begin, End, Ids, Step
+from oscine_engine.runtime.pages import PoolExhausted
 from oscine_engine.runtime.stages import FlushMark, Lane, Segment, Stages
 from oscine_engine.scheduler.policy import Stage, StreamView, pick
 
@@ -29,7 +30,7 @@ Command: TypeAlias = Callable[[], None]
 """Run in the loop's thread between two ticks."""
 
 OpenSegment = Callable[[str, bool, int], Segment]
-"""(voice, whole, seed) -> a segment that holds its share of the pools."""
+"""(voice, whole, seed) -> a new segment, which holds no pages yet."""
 
 
 @dataclass(slots=True, eq=False)
@@ -53,6 +54,12 @@ class Stream:
     first_at: float | None = None
     last_at: float = 0.0
 
+    @property
+    def first_packet_s(self) -> float | None:
+        if self.runnable_at is None or self.first_at is None:
+            return None
+        return self.first_at - self.runnable_at
+
 
 def segment_seed(seed: int, index: int) -> int:
     """Each segment draws from a stream of its own, so that what one says never shifts the next one's draws."""
@@ -74,10 +81,11 @@ class DeviceLoop:
         self._streams: list[Stream] = []
         self.admitted = 0
         self._admission = threading.Lock()
-        self._closing = False
+        self._running = False
         self._thread = threading.Thread(target=self._run, name="oscine-device", daemon=True)
 
     def start(self) -> None:
+        self._running = True
         self._thread.start()
 
     def close(self) -> None:
@@ -86,13 +94,15 @@ class DeviceLoop:
         self._thread.join()
 
     def open(self, voice: str, seed: int, deliver: Deliver) -> Stream:
-        """Admit a stream. Raises Overloaded when `max_streams` are running."""
+        """Admit a stream. Raises Overloaded when `max_streams` are running, Cancelled while the loop is not."""
+        stream = Stream(voice, seed, deliver, arrived=time.monotonic())
         with self._admission:
+            if not self._running:
+                raise Cancelled("the engine is not running: open sessions inside its `async with` block")
             if self.admitted >= self._max_streams:
                 raise Overloaded(f"{self.admitted} streams are running, the limit of this engine; try again", 1.0)
             self.admitted += 1
-        stream = Stream(voice, seed, deliver, arrived=time.monotonic())
-        self._commands.put(lambda: self._streams.append(stream))
+            self._commands.put(lambda: self._streams.append(stream))
         return stream
 
     def speak(self, stream: Stream, steps: Sequence[Step], *, mark: bool = False, end: bool = False) -> None:
@@ -109,7 +119,7 @@ class DeviceLoop:
         self._commands.put(lambda: self._end(stream, error))
 
     def _run(self) -> None:
-        while not self._closing:
+        while self._running:
             views = [
                 StreamView(
                     arrived=stream.arrived,
@@ -128,7 +138,7 @@ class DeviceLoop:
         try:
             if wait:
                 self._commands.get()()
-            while not self._closing:
+            while True:
                 self._commands.get_nowait()()
         except queue.Empty:
             return
@@ -146,6 +156,12 @@ class DeviceLoop:
                 case Stage.VOCODER:
                     for stream, samples in zip(streams, self._stages.vocode(lanes), strict=True):
                         self._sound(stream, samples)
+        except PoolExhausted:
+            # Every stream has a share of the pool, so the one that holds most took more than its own: it makes room.
+            # Of several the latest goes; the others take this tick again.
+            largest = max(reversed(self._streams), key=lambda stream: self._stages.pages(stage, stream.lane))
+            log.warning("the %s pool is full; the stream that holds most of it ends", stage.name)
+            self._end(largest, Overloaded("the engine's memory is full; send shorter sentences or try again", 1.0))
         except Exception as error:
             log.exception("a %s tick failed; its %d streams end", stage.name, len(streams))
             for stream in streams:
@@ -172,14 +188,21 @@ class DeviceLoop:
         except OscineError as error:
             self._end(stream, error)
             return
+        except Exception as error:
+            log.exception("a stream's text could not be taken; it ends")
+            self._end(stream, InternalError(f"the text could not be taken: {error}"))
+            return
         if mark:
             stream.lane.queue.append(FlushMark())
         stream.ending |= end
-        if stream.runnable_at is None and stream.lane.reading is not None:
+        if stream.runnable_at is None and any(s.lm.state == "running" for s in stream.lane.segments()):
             stream.runnable_at = time.monotonic()
         self._settle(stream)
 
     def _sound(self, stream: Stream, samples: NDArray[np.float32]) -> None:
+        if not np.isfinite(samples).all():
+            self._end(stream, InternalError(f"the audio is not finite after {stream.sent / self._rate:.2f} s"))
+            return
         if samples.size:
             now = time.monotonic()
             if stream.first_at is None:
@@ -205,9 +228,8 @@ class DeviceLoop:
             queue.popleft()
             stream.deliver(Flushed(stream.sent))
         if stream.ending and not queue:
-            first = busy = None
-            if stream.runnable_at is not None and stream.first_at is not None:
-                first, busy = stream.first_at - stream.runnable_at, stream.last_at - stream.runnable_at
+            first = stream.first_packet_s
+            busy = None if first is None or stream.runnable_at is None else stream.last_at - stream.runnable_at
             audio_s = stream.sent / self._rate
             self._end(stream, Done(Stats(audio_s, stream.segments, stream.speech_tokens, first, busy)))
 
@@ -231,6 +253,8 @@ class DeviceLoop:
         stream.deliver(outcome)
 
     def _shut(self) -> None:
-        self._closing = True
+        with self._admission:
+            self._running = False
+        self._obey(wait=False)
         for stream in list(self._streams):
             self._end(stream, Cancelled("the engine is closing"))

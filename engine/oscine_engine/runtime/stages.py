@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from oscine_engine.errors import OscineError
-from oscine_engine.flow.runner import FlowRunner
+from oscine_engine.errors import InvalidInput, OscineError
+from oscine_engine.flow.runner import FlowPrefix, FlowRunner
 from oscine_engine.flow.stream import FlowStream
 from oscine_engine.lm.runner import LMRunner
 from oscine_engine.lm.stream import LMStream
@@ -29,12 +29,14 @@ LM_AHEAD = 50
 class Segment:
     """A sentence on its way: ids from `lm` go on to `flow` (`fed` so far), `mel` waits for the vocoder.
 
+    `flow` opens on `prefix` with the first ids, so that a sentence still waiting for its turn costs little memory.
     `frames` counts mel frames the flow has finished; `mel_ended` tells that no mel follows what waits.
     """
 
     lm: LMStream
-    flow: FlowStream
+    prefix: FlowPrefix
     vocoder: VocoderStream
+    flow: FlowStream | None = None
     fed: int = 0
     frames: int = 0
     mel: Tensor | None = None
@@ -89,34 +91,54 @@ class Stages:
         if (segment := lane.sounding) is not None:
             if segment.mel is not None:
                 stages.add(Stage.VOCODER)
-            elif segment.flow.chunk is not None or (not lane.held and self._flow.ready(segment.flow)):
+            elif (flow := segment.flow) is not None and (
+                flow.chunk is not None or (not lane.held and self._flow.ready(flow))
+            ):
                 stages.add(Stage.FLOW)
         return frozenset(stages)
 
     def read(self, lanes: Sequence[Lane]) -> list[OscineError | None]:
-        """One language model step for every lane; the ids go straight on to the flow. Returns each lane's failure."""
+        """One language model step for every lane; the ids go straight on to the flow. Returns each lane's failure.
+
+        Raises PoolExhausted, with nothing changed.
+        """
         segments = [segment for lane in lanes if (segment := lane.reading) is not None]
         self._lm.step([segment.lm for segment in segments])
-        for segment in segments:
-            done = segment.lm.state == "done"
-            new = segment.lm.tokens[segment.fed :]
-            if new or done:
-                self._flow.feed(segment.flow, new, last=done)
-                segment.fed += len(new)
-        return [segment.lm.failure for segment in segments]
+        return [self._hand_on(segment) for segment in segments]
+
+    def _hand_on(self, segment: Segment) -> OscineError | None:
+        """Feed the flow what the language model has said since the last time."""
+        if segment.lm.failure is not None:
+            return segment.lm.failure
+        flow = segment.flow = segment.flow or self._flow.open(segment.prefix)
+        done = segment.lm.state == "done"
+        new = segment.lm.tokens[segment.fed :]
+        if new or done:
+            try:
+                self._flow.feed(flow, new, last=done)
+            except InvalidInput as error:
+                return error
+            segment.fed += len(new)
+        if done and not segment.lm.tokens:
+            # Nothing was said, so the flow will never be ready: the end goes straight on.
+            segment.mel, segment.mel_ended = self._flow.take_mel(flow), True
+        return None
 
     def denoise(self, lanes: Sequence[Lane]) -> None:
-        """One Euler step for every lane, each wherever it is in its chunk."""
-        segments = [segment for lane in lanes if (segment := lane.sounding) is not None]
-        for segment in segments:
-            if segment.flow.chunk is None:
-                self._flow.begin(segment.flow)
-        self._flow.step([segment.flow for segment in segments])
-        for segment in segments:
-            if segment.flow.chunk is None:
-                segment.mel = self._flow.take_mel(segment.flow)
+        """One Euler step for every lane, each wherever it is in its chunk.
+
+        Raises PoolExhausted before any step; chunks begun by then stay begun.
+        """
+        sounding = [(segment, segment.flow) for lane in lanes if (segment := lane.sounding) and segment.flow]
+        for _, flow in sounding:
+            if flow.chunk is None:
+                self._flow.begin(flow)
+        self._flow.step([flow for _, flow in sounding])
+        for segment, flow in sounding:
+            if flow.chunk is None:
+                segment.mel = self._flow.take_mel(flow)
                 segment.frames += segment.mel.shape[0]
-                segment.mel_ended = self._flow.finished(segment.flow)
+                segment.mel_ended = self._flow.finished(flow)
 
     def vocode(self, lanes: Sequence[Lane]) -> list[NDArray[np.float32]]:
         """Turn each lane's waiting mel into samples, in order of `lanes`."""
@@ -127,7 +149,14 @@ class Stages:
             segment.mel = None
         return samples
 
+    def pages(self, stage: Stage, lane: Lane) -> int:
+        """Pages of the stage's pool that the lane holds alone."""
+        if stage is Stage.LM:
+            return sum(len(segment.lm.pages) for segment in lane.segments())
+        return sum(len(s.flow.pages) - len(s.prefix.pages) for s in lane.segments() if s.flow is not None)
+
     def close(self, segment: Segment) -> None:
         """Give back everything `segment` holds."""
         self._lm.close(segment.lm)
-        self._flow.close(segment.flow)
+        if segment.flow is not None:
+            self._flow.close(segment.flow)
