@@ -13,6 +13,8 @@ from training.hift.discriminators import Judgement
 
 RATE = 24000
 VOICED_HZ = 10.0
+FLOOR = 1e-3
+"""Mel magnitudes below this, about -80 dBFS, count as silence; it bounds the gradient of the logarithm."""
 
 
 def mel_filters(n_fft: int, bands: int, rate: int = RATE) -> Tensor:
@@ -48,8 +50,8 @@ class MelDistance(nn.Module):
     def _log_mel(self, wave: Tensor, n_fft: int, hop: int) -> Tensor:
         window = self.get_buffer(f"window{n_fft}")
         spectrum = torch.stft(wave, n_fft, hop, window=window, center=True, return_complex=True)
-        magnitude = (torch.view_as_real(spectrum).square().sum(-1) + 1e-8).sqrt()
-        return (self.get_buffer(f"filters{n_fft}") @ magnitude).clamp_min(1e-4).log()
+        magnitude = (torch.view_as_real(spectrum).square().sum(-1) + 1e-7).sqrt()
+        return (self.get_buffer(f"filters{n_fft}") @ magnitude).clamp_min(FLOOR).log()
 
     def forward(self, fake: Tensor, real: Tensor) -> Tensor:
         parts = [F.l1_loss(self._log_mel(fake, n, h), self._log_mel(real, n, h)) for n, h, _ in self.resolutions]

@@ -14,13 +14,14 @@ import argparse
 import math
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from oscine_engine.checkpoint.weights import save_quantised
 from oscine_engine.config import F0Config, VocoderConfig
@@ -38,7 +39,9 @@ MEL_WEIGHT, FEATURE_WEIGHT, ADVERSARIAL_WEIGHT = 45.0, 10.0, 8.0
 LAST_LR = 0.02
 LOG_STEPS = 50
 EMA_FROM = 500
-RISE_STEPS = 300
+RISE_STEPS = 600
+# No bin of a wave in [-1, 1] exceeds exp(2.1) under the vocoder's window; beyond, its clamps would pass no gradient.
+LOUDEST_LOG, LOUD_WEIGHT, WIDE_LIMIT = 2.5, 10.0, 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ class Plan:
     width: int = 128
     period_channels: tuple[int, ...] = (32, 128, 256, 512, 512)
     spectrum_channels: int = 32
-    lr: float = 3e-4
+    lr: float = 2e-4
     f0_lr: float = 1e-3
     judge_lr: float = 2e-4
     seed: int = 0
@@ -69,7 +72,10 @@ class Trainer:
     def __init__(self, plan: Plan, crops: Crops, device: torch.device) -> None:
         torch.manual_seed(plan.seed)
         self.plan, self.crops, self.device = plan, crops, device
-        self.hift = HiFT(vocoder_config(plan.width)).to(device).train()
+        config = replace(vocoder_config(plan.width), audio_limit=WIDE_LIMIT)
+        self.hift = HiFT(config).to(device).train()
+        self.bins = torch.zeros(())
+        self.hift.conv_post.register_forward_hook(self._keep_bins)
         with torch.no_grad():
             # Start in the range of voices: the output is in Hz, and Adam moves a weight by its rate a step at most.
             self.hift.f0_predictor.classifier.weight.mul_(30)
@@ -87,6 +93,9 @@ class Trainer:
         }
         self.steps, self.seconds = 0, 0.0
         self.run = Graphed(self.step, device)
+
+    def _keep_bins(self, _: nn.Module, __: object, bins: Tensor) -> None:
+        self.bins = bins
 
     def generate(self, mel: Tensor, offset: Tensor) -> tuple[Tensor, Tensor]:
         """Samples [B, frames * 480] from frame `offset` on, and F0 [B, T]. Phase and noise are drawn anew."""
@@ -109,7 +118,8 @@ class Trainer:
         known = f0.shape[1] - LOOK_RIGHT
         f0, true_f0 = f0[:, :known], crop.f0[:, :known]
         pitch = losses.f0_loss(f0, true_f0)
-        total = MEL_WEIGHT * mel + pitch
+        loud = F.relu(self.bins[:, : self.hift.config.istft.n_fft // 2 + 1] - LOUDEST_LOG).mean()
+        total = MEL_WEIGHT * mel + pitch + LOUD_WEIGHT * loud
         if adversarial:
             self.judges.requires_grad_(False)
             with autocast(self.device):
@@ -121,7 +131,7 @@ class Trainer:
             out |= {"fooled": fooled, "feature": feature}
         total.backward()
         self.judges.requires_grad_(True)
-        out |= {"mel": mel, "f0": pitch, **losses.f0_report(f0.detach(), true_f0)}
+        out |= {"mel": mel, "loud": loud, "f0": pitch, **losses.f0_report(f0.detach(), true_f0)}
         out |= {"norm": self.updates["body"].apply(), "f0_norm": self.updates["f0"].apply()}
         return {name: value.detach() for name, value in out.items()}
 
@@ -183,7 +193,7 @@ class Trainer:
             made = self.hift.decode(mel[None], self.hift.source(f0, noise))
         self.hift.train()
         self.swap()
-        return made[0], f0[0]
+        return made[0].clamp(-1, 1), f0[0]
 
 
 def validate(trainer: Trainer, corpus: Corpus, mels: Tensor, clips: list[int]) -> dict[str, float]:
