@@ -1,0 +1,345 @@
+"""The engine as a program uses it: real models of random weights, in process."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pytest
+import torch
+
+from oscine_engine.checkpoint import synthetic
+from oscine_engine.checkpoint.load import Checkpoint, load
+from oscine_engine.engine import Engine, EngineSettings
+from oscine_engine.errors import Cancelled, CheckpointError, InternalError, InvalidInput, Overloaded, UnknownVoice
+from oscine_engine.events import Audio, Done, Event, Flushed, Mode, SessionRequest, Started
+from oscine_engine.lm.packed import page_shape
+from oscine_engine.runtime.pages import PagePool
+from oscine_engine.session import Session
+
+TEXT = "Good morning, dear friend. It rains."
+LONG = "This goes on and on, as long as anybody cares to listen to it, and then some more. " * 4
+SAME = 2e-2
+
+
+@dataclass
+class Heard:
+    """Everything a session told."""
+
+    events: list[Event] = field(default_factory=list)
+
+    @property
+    def wave(self) -> np.ndarray:
+        return np.concatenate([e.samples for e in self.events if isinstance(e, Audio)] or [np.zeros(0, np.float32)])
+
+    @property
+    def done(self) -> Done:
+        assert isinstance(self.events[-1], Done)
+        return self.events[-1]
+
+    def check(self) -> None:
+        """Started first, Done last, audio without holes, and what Done says of it true."""
+        assert isinstance(self.events[0], Started)
+        position = 0
+        audio = [event for event in self.events if isinstance(event, Audio)]
+        for seq, event in enumerate(audio):
+            assert (event.seq, event.start_sample) == (seq, position)
+            assert event.samples.dtype == np.float32 and event.samples.size and np.abs(event.samples).max() <= 1
+            position += event.samples.size
+        assert self.done.stats.audio_s == position / self.events[0].sample_rate
+
+
+async def collect(session: Session, heard: Heard) -> None:
+    async for event in session:
+        heard.events.append(event)
+
+
+async def hear(session: Session) -> Heard:
+    heard = Heard()
+    await collect(session, heard)
+    heard.check()
+    return heard
+
+
+async def speak(engine: Engine, pieces: Iterable[str] = (TEXT,), **request: object) -> Heard:
+    request = {"seed": 1, "mode": Mode.SENTENCE, **request}
+    async with await engine.open(SessionRequest(**request)) as session:  # type: ignore[arg-type]
+        for piece in pieces:
+            await session.append(piece)
+        await session.finish()
+        return await hear(session)
+
+
+async def idle(engine: Engine) -> None:
+    async with asyncio.timeout(10):
+        while engine.load_now != (0, 0):
+            await asyncio.sleep(0.01)
+
+
+async def first_audio(session: Session) -> Audio:
+    async for event in session:
+        if isinstance(event, Audio):
+            return event
+    raise AssertionError("the session ended without audio")
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+    return load(synthetic.write(tmp_path_factory.mktemp("model")))
+
+
+@pytest.fixture
+async def engine(checkpoint: Checkpoint) -> AsyncIterator[Engine]:
+    async with Engine(checkpoint, EngineSettings(max_streams=4)) as engine:
+        yield engine
+        await idle(engine)
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+async def test_a_session_speaks_in_every_mode(engine: Engine, mode: Mode) -> None:
+    heard = await speak(engine, mode=mode)
+    stats = heard.done.stats
+    assert heard.events[0] == Started("synthetic", mode, 1, 24000)
+    assert stats.segments == 2
+    assert heard.wave.size == stats.speech_tokens * 960
+    assert stats.first_packet_s is not None and stats.busy_s is not None
+    assert 0 < stats.first_packet_s <= stats.busy_s
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+async def test_a_seed_fixes_the_speech_however_text_is_cut_and_whatever_runs_beside(engine: Engine, mode: Mode) -> None:
+    alone = await speak(engine, mode=mode)
+    again, letters, halves, other = await asyncio.gather(
+        speak(engine, mode=mode),
+        speak(engine, TEXT, mode=mode),
+        speak(engine, (TEXT[:9], TEXT[9:]), mode=mode),
+        speak(engine, mode=mode, seed=2),
+    )
+    for heard in (again, letters, halves):
+        assert heard.wave.size == alone.wave.size
+        np.testing.assert_allclose(heard.wave, alone.wave, atol=SAME)
+    assert other.wave.size != alone.wave.size or not np.allclose(other.wave, alone.wave, atol=SAME)
+
+
+async def test_a_drawn_seed_is_told_and_repeats_the_speech(engine: Engine) -> None:
+    drawn = await speak(engine, seed=None)
+    seed = drawn.events[0].seed  # type: ignore[union-attr]
+    again = await speak(engine, seed=seed)
+    np.testing.assert_allclose(again.wave, drawn.wave, atol=SAME)
+    async with await engine.open() as session:
+        assert session.started.seed != seed
+
+
+async def test_a_flush_speaks_what_is_there_and_the_session_goes_on(engine: Engine) -> None:
+    async with await engine.open(SessionRequest(seed=1, mode=Mode.SENTENCE)) as session:
+        await session.flush()
+        await session.append("Half a sentence")
+        await session.flush()
+        heard = Heard()
+        async for event in session:
+            heard.events.append(event)
+            if isinstance(event, Flushed) and event.end_sample:
+                break
+        assert heard.events[1] == Flushed(0)
+        assert heard.events[-1] == Flushed(heard.wave.size)
+        await session.append(" and the other half.")
+        await session.finish()
+        async for event in session:
+            heard.events.append(event)
+    heard.check()
+    assert heard.done.stats.segments == 2
+
+
+async def test_text_after_the_end_is_refused(engine: Engine) -> None:
+    async with await engine.open() as session:
+        await session.append(TEXT)
+        await session.finish()
+        for late in (session.append("More."), session.flush(), session.finish()):
+            with pytest.raises(InvalidInput, match="already ended"):
+                await late
+        await hear(session)
+        with pytest.raises(InvalidInput, match="already ended"):
+            await session.append("More.")
+
+
+@pytest.mark.parametrize("text", ["", " \n", "… ?!", "\ud83d", "🙂"])
+async def test_nothing_to_speak_is_an_error(engine: Engine, text: str) -> None:
+    async with await engine.open() as session:
+        await session.append(text)
+        with pytest.raises(InvalidInput, match="nothing to speak"):
+            await session.finish()
+        with pytest.raises(InvalidInput, match="nothing to speak"):
+            await hear(session)
+
+
+async def test_what_cannot_be_opened_says_why(engine: Engine, checkpoint: Checkpoint) -> None:
+    with pytest.raises(UnknownVoice, match="synthetic"):
+        await engine.open(SessionRequest(voice="nobody"))
+    for seed in (-1, 2**63):
+        with pytest.raises(InvalidInput, match="seed"):
+            await engine.open(SessionRequest(seed=seed))
+    sessions = [await engine.open() for _ in range(4)]
+    with pytest.raises(Overloaded):
+        await engine.open()
+    for session in sessions:
+        await session.cancel()
+    with pytest.raises(CheckpointError, match=r"spk2info\.pt"):
+        await Engine(replace(checkpoint, voices={}), EngineSettings()).open()
+
+
+async def test_a_cancelled_session_ends_at_once(engine: Engine) -> None:
+    async with await engine.open() as session:
+        await session.append(LONG)
+        await first_audio(session)
+        await session.cancel()
+        with pytest.raises(Cancelled):
+            await hear(session)
+        with pytest.raises(Cancelled):
+            await session.append("More.")
+    await idle(engine)
+
+
+async def test_a_cancelled_task_frees_everything(engine: Engine) -> None:
+    began = asyncio.Event()
+
+    async def listen() -> None:
+        async with await engine.open() as session:
+            await session.append(LONG)
+            async for event in session:
+                if isinstance(event, Audio):
+                    began.set()
+
+    task = asyncio.create_task(listen())
+    await began.wait()
+    assert engine.load_now.streams == 1 and engine.load_now.pages > 0
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await idle(engine)
+
+
+async def test_an_exception_in_the_listener_frees_everything(engine: Engine) -> None:
+    async def listen() -> None:
+        async with await engine.open() as session:
+            await session.append(LONG)
+            await first_audio(session)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await listen()
+    await idle(engine)
+
+
+async def test_a_closing_engine_ends_its_sessions(checkpoint: Checkpoint) -> None:
+    engine = Engine(checkpoint, EngineSettings(max_streams=4))
+    with pytest.raises(Cancelled, match="not running"):
+        await engine.open()
+    async with engine:
+        sounding, waiting = await engine.open(), await engine.open()
+        await sounding.append(LONG)
+        await first_audio(sounding)
+    for session in (sounding, waiting):
+        with pytest.raises(Cancelled, match="closing"):
+            await hear(session)
+    assert engine.load_now == (0, 0)
+    with pytest.raises(Cancelled, match="not running"):
+        await engine.open()
+
+
+async def settled(engine: Engine) -> None:
+    """Wait until the engine has stopped moving."""
+    async with asyncio.timeout(30):
+        same = 0
+        while same < 10:
+            before = engine.load_now
+            await asyncio.sleep(0.05)
+            same = same + 1 if engine.load_now == before else 0
+
+
+async def test_a_listener_that_stops_is_held_back_and_loses_nothing(checkpoint: Checkpoint) -> None:
+    request = SessionRequest(seed=1, mode=Mode.SENTENCE)
+    async with Engine(checkpoint, EngineSettings(max_streams=2, max_waiting_s=1.0)) as engine:
+        free = await speak(engine, (LONG,))
+        assert free.done.stats.audio_s > 10
+
+        async with await engine.open(request) as stopped:
+            await stopped.append(LONG)
+            await settled(engine)
+            await speak(engine)
+            await stopped.cancel()
+            ahead = Heard()
+            with pytest.raises(Cancelled):
+                await collect(stopped, ahead)
+            assert 1.0 < ahead.wave.size / engine.sample_rate <= 2.0
+
+        async with await engine.open(request) as slow:
+            await slow.append(LONG)
+            await slow.finish()
+            heard = Heard()
+            async for event in slow:
+                heard.events.append(event)
+                if len(heard.events) in (1, 3):
+                    await settled(engine)
+        heard.check()
+        assert heard.wave.size == free.wave.size
+        np.testing.assert_allclose(heard.wave, free.wave, atol=SAME)
+
+
+def with_voice(checkpoint: Checkpoint, **changes: object) -> Checkpoint:
+    """The same model with a second voice, "bad", that is the first with changes."""
+    good = checkpoint.voices["synthetic"]
+    bad = replace(good, name="bad", **changes)  # type: ignore[arg-type]
+    return replace(checkpoint, voices={"synthetic": good, "bad": bad})
+
+
+async def test_audio_that_is_not_finite_ends_only_its_own_stream(checkpoint: Checkpoint) -> None:
+    voice = checkpoint.voices["synthetic"]
+    overflowing = with_voice(checkpoint, mel=torch.full_like(voice.mel, 1e38))
+    async with Engine(overflowing, EngineSettings()) as engine:
+        alone = await speak(engine, (LONG,))
+        beside, bad = await asyncio.gather(
+            speak(engine, (LONG,)), speak(engine, (LONG,), voice="bad"), return_exceptions=True
+        )
+        assert isinstance(bad, InternalError) and "not finite" in bad.message
+        assert isinstance(beside, Heard)
+        np.testing.assert_allclose(beside.wave, alone.wave, atol=SAME)
+        await idle(engine)
+
+
+async def test_a_fault_in_a_stage_ends_that_tick_and_the_loop_lives_on(
+    checkpoint: Checkpoint, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = with_voice(checkpoint, transcript="Yes.", lm_speech_tokens=torch.tensor([10**6], dtype=torch.int32))
+    async with Engine(broken, EngineSettings()) as engine:
+        with pytest.raises(InternalError, match="lm stage failed"):
+            await speak(engine, voice="bad")
+        assert "tick failed" in caplog.text
+        await idle(engine)
+        await speak(engine)
+        await idle(engine)
+
+
+async def test_a_full_pool_ends_the_stream_that_holds_most(checkpoint: Checkpoint) -> None:
+    for shrink in (shrink_lm, shrink_flow):
+        engine = Engine(checkpoint, EngineSettings(max_streams=3))
+        shrink(engine)
+        async with engine:
+            sentence = "We talk about this and that without a full stop " * 3
+            long, *short = await asyncio.gather(
+                speak(engine, (sentence,)), speak(engine, ("Yes.",)), speak(engine, ("No.",)), return_exceptions=True
+            )
+            assert isinstance(long, Overloaded)
+            assert all(isinstance(heard, Heard) for heard in short)
+            await idle(engine)
+            await speak(engine)
+
+
+def shrink_lm(engine: Engine) -> None:
+    """Room for 384 positions, which is one long sentence less than whole."""
+    engine._lm.page_tokens = 64
+    engine._lm.pool = PagePool(6, page_shape(engine._lm.packed.config, 64))
+
+
+def shrink_flow(engine: Engine) -> None:
+    """Room for four seconds of speech beside the voice."""
+    engine._flow.pool = PagePool(6, tuple(engine._flow.pool.data.shape[1:]))
