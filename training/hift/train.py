@@ -55,7 +55,7 @@ class Plan:
     width: int = 128
     period_channels: tuple[int, ...] = (32, 128, 256, 512, 512)
     spectrum_channels: int = 32
-    lr: float = 2e-4
+    lr: float = 3e-4
     f0_lr: float = 1e-3
     judge_lr: float = 2e-4
     seed: int = 0
