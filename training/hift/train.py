@@ -74,7 +74,7 @@ class Trainer:
         self.plan, self.crops, self.device = plan, crops, device
         config = replace(vocoder_config(plan.width), audio_limit=WIDE_LIMIT)
         self.hift = HiFT(config).to(device).train()
-        self.bins = torch.zeros(())
+        self.bins: list[Tensor] = []
         self.hift.conv_post.register_forward_hook(self._keep_bins)
         with torch.no_grad():
             # Start in the range of voices: the output is in Hz, and Adam moves a weight by its rate a step at most.
@@ -95,22 +95,23 @@ class Trainer:
         self.run = Graphed(self.step, device)
 
     def _keep_bins(self, _: nn.Module, __: object, bins: Tensor) -> None:
-        self.bins = bins
+        self.bins.append(bins)
 
-    def generate(self, mel: Tensor, offset: Tensor) -> tuple[Tensor, Tensor]:
-        """Samples [B, frames * 480] from frame `offset` on, and F0 [B, T]. Phase and noise are drawn anew."""
+    def generate(self, mel: Tensor, offset: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Samples [B, frames * 480] from frame `offset` on, F0 [B, T], log magnitudes. Phase and noise are new."""
         f0 = self.hift.f0(mel)
         batch, frames = f0.shape
         order = torch.arange(1, self.hift.config.nb_harmonics + 2, device=mel.device, dtype=torch.float64)
         start = torch.rand(batch, 1, device=mel.device, dtype=torch.float64) * order / HOP
         noise = torch.rand(batch, frames * HOP, len(order), device=mel.device)
         made = self.hift.decode(mel, self.hift.source(f0, noise, start))
-        return pick(made, offset, self.crops.frames * HOP, HOP), f0
+        logs = self.bins.pop()[:, : self.hift.config.istft.n_fft // 2 + 1]
+        return pick(made, offset, self.crops.frames * HOP, HOP), f0, logs
 
     def step(self, _: dict[str, Tensor], adversarial: bool) -> dict[str, Tensor]:
         """One update of everything that the phase trains."""
         crop = self.crops.draw(self.plan.batch)
-        fake, f0 = self.generate(crop.mel, crop.offset)
+        fake, f0, logs = self.generate(crop.mel, crop.offset)
         out = self._judge(crop.wave, fake.detach()) if adversarial else {}
         self.updates["body"].zero()
         self.updates["f0"].zero()
@@ -118,7 +119,7 @@ class Trainer:
         known = f0.shape[1] - LOOK_RIGHT
         f0, true_f0 = f0[:, :known], crop.f0[:, :known]
         pitch = losses.f0_loss(f0, true_f0)
-        loud = F.relu(self.bins[:, : self.hift.config.istft.n_fft // 2 + 1] - LOUDEST_LOG).mean()
+        loud = F.relu(logs - LOUDEST_LOG).mean()
         total = MEL_WEIGHT * mel + pitch + LOUD_WEIGHT * loud
         if adversarial:
             self.judges.requires_grad_(False)
@@ -191,6 +192,7 @@ class Trainer:
         with torch.backends.cudnn.flags(enabled=True, benchmark=False, allow_tf32=False):
             f0 = self.hift.f0(mel[None])
             made = self.hift.decode(mel[None], self.hift.source(f0, noise))
+        self.bins.clear()
         self.hift.train()
         self.swap()
         return made[0].clamp(-1, 1), f0[0]
