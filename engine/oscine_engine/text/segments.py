@@ -10,7 +10,7 @@
 
 A full stop ends nothing after a title (Dr.), an initial (J.), a list number (3.) or No. before a digit. Closing quotes
 and brackets stay with their sentence; behind a full-width mark, which ends at once, they open the next one. A sentence
-needs a letter or digit; marks without one go to the next sentence.
+needs a letter, a digit or a sign that may be said; marks without one go to the next sentence.
 
 A sentence longer than `longest_s` is cut where it can be: after half of that at the next ; : — or comma, after four
 fifths at the next blank or Chinese character, at the limit anywhere. Cuts are made going forward only, so `pending`
@@ -23,6 +23,8 @@ _WIDE_MARKS = frozenset("。！？｡‼⁇⁈⁉")
 _MARKS = ".!?…"
 _CLOSERS = "\"'”’)]}»›」』】》）*_"
 _SOFT = frozenset(",;:，；：、—")
+_SIGNS = frozenset("%&@+#=/_$£€¥°×№℃℉㎡㎞㎏％＆＠＋＃＝／＿＄￡￥")
+"""What may be said although it is neither letter nor digit."""
 _HAN = re.compile("[\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]")
 _TITLES = frozenset(
     "mr mrs ms dr prof st mt gen capt sgt rev fig vs approx dept e.g i.e cf ext rm apt "
@@ -40,8 +42,8 @@ class SentenceStream:
     def __init__(self, longest_s: float = 20.0) -> None:
         self._longest_s = longest_s
         self._text = ""
-        self._seen = 0
         self._speech_s = 0.0
+        self._speaks = False
 
     @property
     def pending(self) -> str:
@@ -57,30 +59,26 @@ class SentenceStream:
 
     def flush(self) -> list[str]:
         """What is left, as a last sentence (none when it has nothing to say); the stream is as new afterwards."""
-        rest = self._text
-        self._start("")
-        return [rest] if any(c.isalnum() for c in rest) else []
+        rest, speaks = self._text, self._speaks
+        self._start()
+        return [rest] if speaks else []
 
-    finish = flush
-
-    def _start(self, text: str) -> None:
-        self._text, self._speech_s = text, 0.0
+    def _start(self) -> None:
+        self._text, self._speech_s, self._speaks = "", 0.0, False
 
     def _one(self, character: str) -> list[str]:
         """A sentence can end before a character and with it."""
         finished: list[str] = []
-        if _ends_before(self._text[-_RECENT:], character) and self._speaks():
+        if self._speaks and _ends_before(self._text[-_RECENT:], character):
             finished.append(self._text)
-            self._start("")
+            self._start()
         self._text += character
         self._speech_s += _speech_seconds(character)
-        if (_ends_with(self._text[-_RECENT:]) or self._too_long(character)) and self._speaks():
+        self._speaks = self._speaks or character.isalnum() or character in _SIGNS
+        if self._speaks and (_ends_with(self._text[-_RECENT:]) or self._too_long(character)):
             finished.append(self._text)
-            self._start("")
+            self._start()
         return finished
-
-    def _speaks(self) -> bool:
-        return any(c.isalnum() for c in self._text)
 
     def _too_long(self, character: str) -> bool:
         share = self._speech_s / self._longest_s
@@ -149,9 +147,10 @@ def _last_word(body: str) -> str:
 
 
 def _speech_seconds(character: str) -> float:
-    """Rough speaking time of one character."""
-    if _HAN.match(character):
-        return 0.2
-    if character.isdigit():
+    """Rough speaking time of one character, so that no text, however odd, makes a segment without bound."""
+    if character in _SIGNS or (character.isalnum() and not character.isalpha()):
         return 0.3
+    # A capital may be said by its name.
+    if _HAN.match(character) or character.isupper():
+        return 0.2
     return 0.07 if character.isalpha() else 0.0

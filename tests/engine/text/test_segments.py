@@ -155,3 +155,9 @@ def test_lone_halves_and_nul_are_dropped() -> None:
     joiner.push("\ud83d")
     joiner.finish()
     assert joiner.push("\udc4d") == ""
+
+
+@pytest.mark.parametrize("sign", ["% ", "& ", "№ ", "½ ", "℃", "a@", "W "])
+def test_no_text_makes_a_sentence_without_bound(sign: str) -> None:
+    for sentence in split(sign * 3000 + "a"):
+        assert len(sentence) < 300
