@@ -56,6 +56,7 @@ class Planner:
         self._sentences = SentenceStream()
         self._words: WordStream | None = None
         self._read = 0
+        self._searched = 0
         self._open = False
         self.segments = 0
 
@@ -88,7 +89,9 @@ class Planner:
     def _advance(self, pending: str, steps: list[Step]) -> None:
         """Read on in the open sentence; nothing is read before it has something to say."""
         if self._words is None:
-            if not self._front_end.speakable(pending):
+            fresh, self._searched = pending[self._searched :], len(pending)
+            # Nothing is speakable without a letter or digit, so a long run of signs is not searched at each message.
+            if not any(c.isalnum() for c in fresh) or not self._front_end.speakable(pending):
                 return
             self._words = self._front_end.stream()
         self._emit(self._words.push(pending[self._read :]), steps)
@@ -101,10 +104,10 @@ class Planner:
                 self._emit(self._words.finish(), steps)
             if self._open:
                 steps.append(End())
-            self._words, self._read, self._open = None, 0, False
-        elif self._front_end.speakable(sentence):
+            self._words, self._read, self._searched, self._open = None, 0, 0, False
+        elif self._front_end.speakable(sentence) and (ids := self._front_end.whole(sentence)):
             self.segments += 1
-            steps += (Begin(whole=True), Ids(tuple(self._front_end.whole(sentence))), End())
+            steps += (Begin(whole=True), Ids(tuple(ids)), End())
 
     def _emit(self, ids: list[int], steps: list[Step]) -> None:
         if not ids:

@@ -1,5 +1,6 @@
 """Text cut anywhere -> the same segments, by mode."""
 
+import time
 from itertools import pairwise
 
 import pytest
@@ -77,7 +78,7 @@ def test_an_arriving_sentence_is_read_before_it_ends(front_end: FrontEnd) -> Non
 
 
 @pytest.mark.parametrize("mode", list(Mode))
-@pytest.mark.parametrize("text", ["", "  \n ", "…", "?!?!", "🙂", "\u200b\u3000", "，。"])
+@pytest.mark.parametrize("text", ["", "  \n ", "…", "?!?!", "🙂", "\u200b\u3000", "，。", "ƒ"])
 def test_text_without_anything_to_say_begins_nothing(front_end: FrontEnd, mode: Mode, text: str) -> None:
     assert planned(front_end, mode, [text, text]) == []
 
@@ -93,3 +94,12 @@ def test_a_flush_ends_the_sentence(front_end: FrontEnd) -> None:
     first = planner.push("First part, ") + planner.flush()
     second = planner.push("second part.") + planner.flush()
     assert len(segments(first)) == len(segments(second)) == 1
+
+
+def test_many_messages_of_signs_take_bounded_time(front_end: FrontEnd) -> None:
+    planner = Planner(front_end, Mode.INTERLEAVED)
+    started = time.perf_counter()
+    for _ in range(10_000):
+        assert planner.push("🙂") == []
+    assert time.perf_counter() - started < 5
+    assert planner.push("So we go on from here, ") != []
