@@ -60,7 +60,8 @@ class Stats:
     """What a finished session cost.
 
     `first_packet_s` counts from the moment the model had the text to say its first id until the first samples left the
-    engine; `busy_s` is wall time from that moment to the last sample. None where nothing was spoken.
+    engine; `busy_s` is the time from then to the last sample in which there was something to compute: waiting for text
+    or for a slow listener is left out, waiting for other sessions is not. None where nothing was spoken.
     """
 
     audio_s: float

@@ -35,7 +35,10 @@ OpenSegment = Callable[[str, bool, int], Segment]
 
 @dataclass(slots=True, eq=False)
 class Stream:
-    """One session inside the loop. Sample counts at the model's rate, times of the monotonic clock."""
+    """One session inside the loop. Sample counts at the model's rate, times of the monotonic clock.
+
+    `busy` seconds were spent with something to compute for it, and more since `busy_since` if that is set.
+    """
 
     voice: str
     seed: int
@@ -53,12 +56,29 @@ class Stream:
     runnable_at: float | None = None
     first_at: float | None = None
     last_at: float = 0.0
+    busy: float = 0.0
+    busy_since: float | None = None
 
     @property
     def first_packet_s(self) -> float | None:
         if self.runnable_at is None or self.first_at is None:
             return None
         return self.first_at - self.runnable_at
+
+    @property
+    def busy_s(self) -> float | None:
+        """Up to the last sample."""
+        if self.first_at is None:
+            return None
+        return self.busy + (0.0 if self.busy_since is None else self.last_at - self.busy_since)
+
+    def clock(self, ready: bool, now: float) -> None:
+        """Note whether there is work for the stream; before it has its first text nothing counts."""
+        if ready and self.busy_since is None and self.runnable_at is not None:
+            self.busy_since = now
+        elif not ready and self.busy_since is not None:
+            self.busy += now - self.busy_since
+            self.busy_since = None
 
 
 def segment_seed(seed: int, index: int) -> int:
@@ -128,7 +148,10 @@ class DeviceLoop:
                 )
                 for stream in self._streams
             ]
-            stage = pick(views, time.monotonic())
+            now = time.monotonic()
+            for stream, view in zip(self._streams, views, strict=True):
+                stream.clock(bool(view.ready), now)
+            stage = pick(views, now)
             self._obey(wait=stage is None)
             if stage is not None:
                 self._tick(stage, [s for s in self._streams if stage in self._stages.ready(s.lane)])
@@ -228,9 +251,7 @@ class DeviceLoop:
             queue.popleft()
             stream.deliver(Flushed(stream.sent))
         if stream.ending and not queue:
-            first = stream.first_packet_s
-            busy = None if first is None or stream.runnable_at is None else stream.last_at - stream.runnable_at
-            audio_s = stream.sent / self._rate
+            first, busy, audio_s = stream.first_packet_s, stream.busy_s, stream.sent / self._rate
             self._end(stream, Done(Stats(audio_s, stream.segments, stream.speech_tokens, first, busy)))
 
     def _take(self, stream: Stream, samples: int) -> None:

@@ -1,81 +1,160 @@
-"""Arguments of the `oscine` command, and errors as one line and an exit status."""
+"""Arguments of the `oscine` command, and errors as one line and an exit status.
+
+Exit status: 0 done, 1 it could not be done, 2 the command was wrong, 130 interrupted, 143 terminated. Whatever needs a
+model is imported by its command: help comes at once, and an interrupt while libraries load is caught like any other.
+"""
 
 import argparse
 import asyncio
 import logging
+import os
+import signal
 import sys
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from oscine_codecs.errors import CodecError
-from oscine_engine.engine import EngineSettings
-from oscine_engine.errors import OscineError
-from oscine_engine.events import Mode, SessionRequest
-from oscine_service.cli import demo, say, serve
+FAILED, WRONG, INTERRUPTED, TERMINATED = 1, 2, 130, 143
 
-USAGE_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(WRONG, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit status."""
-    options = _parser().parse_args(arguments)
-    logging.basicConfig(level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    _fill_standard_files()
+    # grpc's core writes lines of its own about what is raised anyway. Read when grpc is imported.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     try:
-        _run(_command(options))
-    except (OscineError, CodecError) as error:
-        print(f"oscine: {error}", file=sys.stderr)
-        return FAILURE
+        options = _parser().parse_args(arguments)
+        logging.basicConfig(level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+        return _run(options)
     except KeyboardInterrupt:
         return INTERRUPTED
-    return 0
+    except asyncio.CancelledError:
+        return TERMINATED
+
+
+def _fill_standard_files() -> None:
+    """Put the null device where standard files are closed: uvloop aborts when one of its own gets their numbers."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from oscine_codecs.errors import CodecError
+    from oscine_engine.errors import OscineError
+
+    status = 0
+    try:
+        with asyncio.Runner(loop_factory=_new_loop) as runner:
+            runner.run(_until_terminated(_command(options)))
+    except* BrokenPipeError:
+        # Whoever read our output has left; Python would complain again while it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = FAILED
+    except* (OscineError, CodecError, OSError) as group:
+        print(f"oscine: {_first(group)}", file=sys.stderr)
+        status = FAILED
+    return status
+
+
+async def _until_terminated(command: Coroutine[Any, Any, None]) -> None:
+    """Run `command`; SIGTERM cancels it, so that it cleans up as after an interrupt."""
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    await command
+
+
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def _command(options: argparse.Namespace) -> Coroutine[Any, Any, None]:
+    from oscine_engine.engine import EngineSettings
+    from oscine_engine.events import Mode, SessionRequest
+    from oscine_service.cli import demo, say, serve, voices
+
+    if options.command == "voices":
+        return voices.voices(options.model)
     settings = EngineSettings(model=options.model, lm_file=options.lm_file, max_streams=options.max_streams)
     match options.command:
         case "serve":
             return serve.serve(settings, options.host, options.port)
         case "say":
-            mode = options.mode or (Mode.AUTO if options.text == "-" else Mode.SENTENCE)
+            mode = options.mode or ("auto" if options.text == "-" else "sentence")
             request = SessionRequest(voice=options.voice, mode=Mode(mode), seed=options.seed)
             return say.say(settings, options.text, request, options.output)
         case _:
             return demo.demo(settings, options.output)
 
 
-def _run(command: Coroutine[Any, Any, None]) -> None:
+def _new_loop() -> asyncio.AbstractEventLoop:
     try:
         import uvloop
     except ImportError:  # no wheel for this platform: asyncio's own loop serves
-        asyncio.run(command)
-    else:
-        uvloop.run(command)
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="oscine", description="Real-time text to speech.")
+    parser = _Parser(prog="oscine", description="Real-time text to speech.")
     parser.add_argument("--log-level", default="warning", choices=["debug", "info", "warning", "error"])
-    commands = parser.add_subparsers(dest="command", required=True)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     serving = commands.add_parser("serve", help="run the gRPC service")
     serving.add_argument("--host", default="127.0.0.1", help="address to listen on (default %(default)s)")
-    serving.add_argument("--port", type=int, default=50051, help="0 picks a free one (default %(default)s)")
+    serving.add_argument("--port", type=_port, default=50051, help="0 picks a free one (default %(default)s)")
 
     saying = commands.add_parser("say", help="speak a text, or standard input as it comes")
     saying.add_argument("text", help="what to say; - reads standard input")
-    saying.add_argument("-o", "--output", type=Path, help="file to write: .wav, .ogg or .opus (default: play it)")
-    saying.add_argument("--voice", help="name of a voice (default: the model's first)")
+    saying.add_argument(
+        "-o", "--output", type=_output, metavar="FILE", help="write it to a .wav, .ogg or .opus file (default: play it)"
+    )
+    saying.add_argument("--voice", help="name of a voice (default: the model's first; see oscine voices)")
     saying.add_argument("--seed", type=int, help="same seed, voice and text: same speech")
     saying.add_argument(
-        "--mode", choices=[str(mode) for mode in Mode], help="default: sentence for a text, auto for standard input"
+        "--mode",
+        choices=["sentence", "interleaved", "auto"],
+        help="when to read: whole sentences, words as they come, or words at first and sentences later "
+        "(default: sentence for a text, auto for standard input)",
     )
 
     showing = commands.add_parser("demo", help="serve, stream a text in word by word over gRPC, write the speech")
-    showing.add_argument("-o", "--output", type=Path, default=Path("out/demo.wav"))
+    showing.add_argument("-o", "--output", type=_output, metavar="FILE", default="out/demo.wav")
 
+    listing = commands.add_parser("voices", help="list the voices of a model")
+
+    for command in (serving, saying, showing, listing):
+        command.add_argument("--model", type=Path, metavar="DIR", help="model directory (default: the embedded voice)")
     for command in (serving, saying, showing):
-        command.add_argument("--model", type=Path, help="model directory (default: the embedded voice)")
         command.add_argument("--lm-file", choices=["llm", "llm.rl"], default="llm", help="which language model to load")
-        command.add_argument("--max-streams", type=int, default=8, help="streams at once (default %(default)s)")
+        command.add_argument("--max-streams", type=_count, default=8, help="streams at once (default %(default)s)")
     return parser
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: use a number from 0 to 65535")
+    return int(text)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 up")
+    return int(text)
+
+
+def _output(text: str) -> Path:
+    path = Path(text)
+    if path.suffix not in (".wav", ".ogg", ".opus"):
+        raise argparse.ArgumentTypeError(f"{text!r} must end in .wav, .ogg or .opus")
+    return path

@@ -1,8 +1,10 @@
 """Where spoken samples go: a file by its suffix, or a player on this machine."""
 
+import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -12,7 +14,7 @@ from numpy.typing import NDArray
 from oscine_codecs import pcm, wav
 from oscine_codecs.ogg import OggOpusStream
 from oscine_codecs.opus import OpusEncoder
-from oscine_engine.errors import InvalidInput
+from oscine_engine.errors import InvalidInput, OscineError
 
 PLAYERS = (
     ("pw-play", "--rate={rate}", "--channels=1", "--format=s16", "-"),
@@ -23,7 +25,8 @@ PLAYERS = (
 
 class Sink(Protocol):
     def write(self, samples: NDArray[np.float32]) -> None: ...
-    def close(self) -> None: ...
+    def finish(self) -> None:
+        """No more samples follow."""
 
 
 class WavFile:
@@ -37,10 +40,9 @@ class WavFile:
         self._total += samples.size
         self._file.write(pcm.encode(samples))
 
-    def close(self) -> None:
+    def finish(self) -> None:
         self._file.seek(0)
         self._file.write(wav.header(self._rate, self._total))
-        self._file.close()
 
 
 class OpusFile:
@@ -50,41 +52,87 @@ class OpusFile:
     def write(self, samples: NDArray[np.float32]) -> None:
         self._file.write(self._stream.push(samples))
 
-    def close(self) -> None:
+    def finish(self) -> None:
         self._file.write(self._stream.finish())
-        self._file.close()
+
+
+class PlayerFailed(OscineError):
+    """The player ended before the speech did, or could not play it."""
 
 
 class Player:
     """A command that plays raw samples from its standard input."""
 
-    def __init__(self, command: list[str]) -> None:
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE)
+    def __init__(self, process: "subprocess.Popen[bytes]", name: str) -> None:
+        assert process.stdin is not None
+        self._process, self._input, self._name = process, process.stdin, name
 
     def write(self, samples: NDArray[np.float32]) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(pcm.encode(samples))
-        self._process.stdin.flush()
+        try:
+            self._input.write(pcm.encode(samples))
+        except BrokenPipeError as error:
+            raise self._failed() from error
 
-    def close(self) -> None:
-        self._process.communicate()
+    def finish(self) -> None:
+        self._input.close()
+        if self._process.wait() != 0:
+            raise self._failed()
+
+    def _failed(self) -> PlayerFailed:
+        return PlayerFailed(
+            f"{self._name} stopped playing (status {self._process.wait()}); give a file to write with -o"
+        )
 
 
 FILES: dict[str, Callable[[BinaryIO, int], Sink]] = {".wav": WavFile, ".ogg": OpusFile, ".opus": OpusFile}
 
 
-def open_sink(output: Path | None, rate: int) -> Sink:
-    """A file for `output`, or the first player there is. Raises InvalidInput for an unknown suffix or no player."""
-    if output is not None:
-        if output.suffix not in FILES:
-            raise InvalidInput(f"{output}: the name must end in {', '.join(FILES)}")
-        try:
-            output.parent.mkdir(parents=True, exist_ok=True)
-            return FILES[output.suffix](output.open("wb"), rate)
-        except OSError as error:
-            raise InvalidInput(f"cannot write {output}: {error.strerror}") from error
-    for command in PLAYERS:
-        if shutil.which(command[0]):
-            return Player([part.format(rate=rate) for part in command])
-    names = ", ".join(command[0] for command in PLAYERS)
-    raise InvalidInput(f"no player found ({names}): give a file to write with -o, for example -o speech.wav")
+@contextmanager
+def open_sink(output: Path | None, rate: int) -> Iterator[Sink]:
+    """A file for `output`, or the first player there is.
+
+    The file appears when the block ends well; until then it is called NAME.PID.part, and a block that fails removes it.
+    Raises InvalidInput for an unknown suffix, a file that cannot be written or no player.
+    """
+    with _open_player(rate) if output is None else _open_file(output, rate) as sink:
+        yield sink
+
+
+@contextmanager
+def _open_file(output: Path, rate: int) -> Iterator[Sink]:
+    if output.suffix not in FILES:
+        raise InvalidInput(f"{output}: the name must end in {', '.join(FILES)}")
+    target = output.resolve()
+    part = target.with_name(f"{target.name}.{os.getpid()}.part")
+    try:
+        if target.is_dir():
+            raise InvalidInput(f"cannot write {output}: it is a directory")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        file = part.open("wb")
+    except OSError as error:
+        raise InvalidInput(f"cannot write {output}: {error.strerror}") from error
+    try:
+        with file:
+            sink = FILES[output.suffix](file, rate)
+            yield sink
+            sink.finish()
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+@contextmanager
+def _open_player(rate: int) -> Iterator[Sink]:
+    command = next((each for each in PLAYERS if shutil.which(each[0])), None)
+    if command is None:
+        names = ", ".join(each[0] for each in PLAYERS)
+        raise InvalidInput(f"no player found ({names}): give a file to write with -o, for example -o speech.wav")
+    # Unbuffered, so that what the player takes is all that waits for it.
+    process = subprocess.Popen([part.format(rate=rate) for part in command], stdin=subprocess.PIPE, bufsize=0)
+    try:
+        player = Player(process, command[0])
+        yield player
+        player.finish()
+    finally:
+        process.kill()
+        process.wait()

@@ -44,7 +44,7 @@ async def serving(engine: Engine, host: str, port: int, *, grace_s: float = 30.0
     services = (NAME, health.SERVICE_NAME)
     reflection.enable_server_reflection((*services, reflection.SERVICE_NAME), server)
     try:
-        bound = server.add_insecure_port(f"{host}:{port}")
+        bound = server.add_insecure_port(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
     except RuntimeError as error:
         raise InvalidInput(f"cannot listen on {host}:{port}: is the address right and the port free?") from error
     await server.start()

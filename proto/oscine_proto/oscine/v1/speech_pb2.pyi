@@ -287,7 +287,7 @@ class Done(google.protobuf.message.Message):
     spoken.
     """
     real_time_factor: builtins.float
-    """Wall seconds from that moment to the last sample, over seconds of speech."""
+    """Seconds from then to the last sample with work to do for this call, over seconds of speech."""
     def __init__(
         self,
         *,
