@@ -12,6 +12,8 @@ from oscine_engine.planner import Planner
 from oscine_engine.runtime.device_loop import DeviceLoop
 
 MAX_SEED = 2**63 - 1
+SLICE = 64
+"""Characters read in one go. Unknown words take milliseconds each, and other sessions live on the same event loop."""
 
 
 class Session:
@@ -29,6 +31,8 @@ class Session:
             raise InvalidInput(f"seed must be from 0 to {MAX_SEED}, not {seed}")
         self.started = Started(voice=voice, mode=request.mode, seed=seed, sample_rate=sample_rate)
         self._planner = planner
+        # Text is read in slices; a flush or an end that is asked for meanwhile waits its turn.
+        self._writing = asyncio.Lock()
         self._loop = loop
         self._events: asyncio.Queue[Event | OscineError] = asyncio.Queue()
         self._finished = False
@@ -52,23 +56,31 @@ class Session:
     async def append(self, text: str) -> None:
         """Append text, cut anywhere, even inside a surrogate pair. Raises InvalidInput after `finish`."""
         self._check_open("append")
-        self._loop.speak(self._stream, self._planner.push(text))
+        async with self._writing:
+            for start in range(0, len(text), SLICE):
+                if start:
+                    await asyncio.sleep(0)
+                self._loop.speak(self._stream, self._planner.push(text[start : start + SLICE]))
 
     async def flush(self) -> None:
         """Speak everything appended so far; answered by a `Flushed` event."""
         self._check_open("flush")
-        self._loop.speak(self._stream, self._planner.flush(), mark=True)
+        async with self._writing:
+            self._loop.speak(self._stream, self._planner.flush(), mark=True)
 
     async def finish(self) -> None:
         """No more text follows. Raises InvalidInput if nothing speakable was appended."""
         self._check_open("finish")
-        steps = self._planner.flush()
         self._finished = True
-        if self._planner.segments == 0:
-            error = InvalidInput("there is nothing to speak: send text with at least one letter, digit or character")
-            self._loop.stop(self._stream, error)
-            raise error
-        self._loop.speak(self._stream, steps, end=True)
+        async with self._writing:
+            steps = self._planner.flush()
+            if self._planner.segments == 0:
+                error = InvalidInput(
+                    "there is nothing to speak: send text with at least one letter, digit or character"
+                )
+                self._loop.stop(self._stream, error)
+                raise error
+            self._loop.speak(self._stream, steps, end=True)
 
     async def cancel(self) -> None:
         """Stop at once and free everything. Iteration then raises Cancelled."""

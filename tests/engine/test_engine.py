@@ -343,3 +343,20 @@ def shrink_lm(engine: Engine) -> None:
 def shrink_flow(engine: Engine) -> None:
     """Room for four seconds of speech beside the voice."""
     engine._flow.pool = PagePool(6, tuple(engine._flow.pool.data.shape[1:]))
+
+
+async def test_a_long_text_leaves_the_event_loop_to_others(engine: Engine) -> None:
+    text = "Zyxo qwert. " * 500
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with await engine.open() as session:
+        task = asyncio.create_task(other())
+        await session.append(text)
+        task.cancel()
+    assert turns >= len(text) // 100
