@@ -7,6 +7,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
+import torch
+
 from oscine_engine.checkpoint.layout import LMFile
 from oscine_engine.checkpoint.load import Checkpoint, load
 from oscine_engine.errors import CheckpointError, UnknownVoice
@@ -38,12 +40,14 @@ class EngineSettings:
     """Limits of one engine.
 
     model: a model directory; None is the embedded voice. lm_file: "llm", or "llm.rl" for the reinforced variant.
+    threads: CPU threads of one tick, set for the whole process; the embedded voice's steps are too short to share out.
     max_streams: sessions at once. max_waiting_s: seconds of audio computed ahead of what the listener's side took.
     """
 
     model: Path | None = None
     lm_file: LMFile = "llm"
     device: str = "cpu"
+    threads: int = 1
     max_streams: int = 8
     max_waiting_s: float = 10.0
 
@@ -93,6 +97,7 @@ class Engine:
     def load(cls, settings: EngineSettings | None = None) -> Self:
         """Load the model. Takes seconds; nothing runs yet. Raises CheckpointError for a model that does not fit."""
         settings = settings or EngineSettings()
+        torch.set_num_threads(settings.threads)
         return cls(load(settings.model, device=settings.device, lm_file=settings.lm_file), settings)
 
     @property
