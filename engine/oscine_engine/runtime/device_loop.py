@@ -37,7 +37,8 @@ OpenSegment = Callable[[str, bool, int], Segment]
 class Stream:
     """One session inside the loop. Sample counts at the model's rate, times of the monotonic clock.
 
-    `busy` seconds were spent with something to compute for it, and more since `busy_since` if that is set.
+    `dry_at` is when a listener who plays at once runs out of what was sent. `busy` seconds were spent with something to
+    compute for it, and more since `busy_since` if that is set.
     """
 
     voice: str
@@ -56,6 +57,7 @@ class Stream:
     runnable_at: float | None = None
     first_at: float | None = None
     last_at: float = 0.0
+    dry_at: float | None = None
     busy: float = 0.0
     busy_since: float | None = None
 
@@ -71,6 +73,15 @@ class Stream:
         if self.first_at is None:
             return None
         return self.busy + (0.0 if self.busy_since is None else self.last_at - self.busy_since)
+
+    def note_sent(self, samples: int, rate: int, now: float) -> None:
+        """Count a packet. A listener that had run dry, for want of text perhaps, plays on from `now`."""
+        if self.first_at is None:
+            self.first_at = now
+        self.last_at = now
+        self.dry_at = max(now, self.dry_at or now) + samples / rate
+        self.packets += 1
+        self.sent += samples
 
     def clock(self, ready: bool, now: float) -> None:
         """Note whether there is work for the stream; before it has its first text nothing counts."""
@@ -139,22 +150,26 @@ class DeviceLoop:
         self._commands.put(lambda: self._end(stream, error))
 
     def _run(self) -> None:
-        while self._running:
-            views = [
-                StreamView(
-                    arrived=stream.arrived,
-                    dry_at=None if stream.first_at is None else stream.first_at + stream.sent / self._rate,
-                    ready=self._stages.ready(stream.lane),
-                )
-                for stream in self._streams
-            ]
-            now = time.monotonic()
-            for stream, view in zip(self._streams, views, strict=True):
-                stream.clock(bool(view.ready), now)
-            stage = pick(views, now)
-            self._obey(wait=stage is None)
-            if stage is not None:
-                self._tick(stage, [s for s in self._streams if stage in self._stages.ready(s.lane)])
+        try:
+            while self._running:
+                self._turn()
+        except Exception:
+            log.critical("the device loop failed: its streams end, and the engine takes no more", exc_info=True)
+            with self._admission:
+                self._running = False
+            for stream in self._streams:
+                stream.deliver(InternalError("the engine has failed; restart it"))
+
+    def _turn(self) -> None:
+        """Pick a stage, run the commands that are there, tick the stage for all that are still ready in it."""
+        views = [StreamView(stream.arrived, stream.dry_at, self._stages.ready(stream.lane)) for stream in self._streams]
+        now = time.monotonic()
+        for stream, view in zip(self._streams, views, strict=True):
+            stream.clock(bool(view.ready), now)
+        stage = pick(views, now)
+        self._obey(wait=stage is None)
+        if stage is not None and (streams := [s for s in self._streams if stage in self._stages.ready(s.lane)]):
+            self._tick(stage, streams)
 
     def _obey(self, *, wait: bool) -> None:
         """Run the commands that are there; with `wait`, at least one."""
@@ -227,13 +242,9 @@ class DeviceLoop:
             self._end(stream, InternalError(f"the audio is not finite after {stream.sent / self._rate:.2f} s"))
             return
         if samples.size:
-            now = time.monotonic()
-            if stream.first_at is None:
-                stream.first_at = now
-            stream.last_at = now
-            stream.deliver(Audio(stream.packets, stream.sent, samples))
-            stream.packets += 1
-            stream.sent += samples.size
+            audio = Audio(stream.packets, stream.sent, samples)
+            stream.note_sent(samples.size, self._rate, time.monotonic())
+            stream.deliver(audio)
             self._hold(stream)
         segment = stream.lane.sounding
         assert segment is not None
