@@ -25,10 +25,12 @@ from oscine_engine.runtime.stages import Segment, Stages
 from oscine_engine.session import Session
 from oscine_engine.text.front_end import FrontEnd
 from oscine_engine.vocoder.runner import VocoderRunner
-from oscine_engine.voices.prompt import VoicePrompt
+from oscine_engine.voices.prompt import VoicePrompt, aligned
 
 MAX_SEGMENT_S = 30
 """Longest segment, in seconds: what the pools are sized for."""
+HEAD_START = 10
+"""New tokens in a stream's first chunk: 320 ms of sound from 13 speech ids. Above 22 the chunk before would stay open."""
 LM_PAGE_TOKENS = 256
 """Most sentences fit one page, whose keys and values are then read in place; several must be copied together."""
 LM_POSITIONS_PER_ID = 2
@@ -68,12 +70,17 @@ class Engine:
         self._longest = longest
         lm_pages = -(-(longest * LM_POSITIONS_PER_ID) // LM_PAGE_TOKENS)
         chunk_tokens = config.flow.dit.static_chunk_size // config.flow.token_mel_ratio
-        voice_pages = sum(-(-v.flow_speech_tokens.numel() // chunk_tokens) for v in checkpoint.voices.values())
+        self._voices = {name: aligned(voice, chunk_tokens, HEAD_START) for name, voice in checkpoint.voices.items()}
+        voice_pages = sum(-(-v.flow_speech_tokens.numel() // chunk_tokens) for v in self._voices.values())
         flow_pages = -(-longest // chunk_tokens) + 1
 
-        lm_pool = PagePool(settings.max_streams * 2 * lm_pages, lm_page_shape(config.lm, LM_PAGE_TOKENS))
+        lm_pool = PagePool(
+            settings.max_streams * 2 * lm_pages, lm_page_shape(config.lm, LM_PAGE_TOKENS), device=settings.device
+        )
         flow_pool = PagePool(
-            voice_pages + settings.max_streams * flow_pages, flow_page_shape(config.flow, config.n_timesteps)
+            voice_pages + settings.max_streams * flow_pages,
+            flow_page_shape(config.flow, config.n_timesteps),
+            device=settings.device,
         )
         self._lm = LMRunner(checkpoint.lm, lm_pool, config.sampling, config.text)
         self._flow = FlowRunner(checkpoint.flow, flow_pool, config.n_timesteps, checkpoint.noise.rand_noise)
@@ -82,7 +89,6 @@ class Engine:
         )
         self._tokenizer = checkpoint.tokenizer
         self._front_end = FrontEnd(config.text.front_end, checkpoint.tokenizer)
-        self._voices = checkpoint.voices
         self._prefixes: dict[str, FlowPrefix] = {}
         self.sample_rate = config.vocoder.sampling_rate
         self._loop = DeviceLoop(

@@ -1,6 +1,6 @@
 """A voice as the models see it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -49,3 +49,15 @@ class VoicePrompt:
         )
         if wrong:
             raise InvalidInput(f"voice {self.name!r}: {wrong}")
+
+
+def aligned(voice: VoicePrompt, chunk: int, head_start: int) -> VoicePrompt:
+    """`voice` with its flow prompt, tokens and mel, cut at its start so that `head_start` tokens fill its last chunk.
+
+    Chunks of `chunk` tokens count from the prompt's start, so the first new one then ends `head_start` tokens into the
+    speech. Less than a chunk is cut. A prompt too short for that stays as it is.
+    """
+    drop = (voice.flow_speech_tokens.numel() + head_start) % chunk
+    if drop >= voice.flow_speech_tokens.numel():
+        return voice
+    return replace(voice, flow_speech_tokens=voice.flow_speech_tokens[drop:], mel=voice.mel[2 * drop :])
