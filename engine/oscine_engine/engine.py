@@ -30,7 +30,7 @@ from oscine_engine.voices.prompt import VoicePrompt, aligned
 MAX_SEGMENT_S = 30
 """Longest segment, in seconds: what the pools are sized for."""
 HEAD_START = 10
-"""New tokens in a stream's first chunk: 320 ms of sound from 13 speech ids. Above 22 the chunk before would stay open."""
+"""New tokens in a stream's first chunk: 320 ms of sound from 13 speech ids. Above 22 the one before would stay open."""
 LM_PAGE_TOKENS = 256
 """Most sentences fit one page, whose keys and values are then read in place; several must be copied together."""
 LM_POSITIONS_PER_ID = 2
