@@ -1,0 +1,187 @@
+"""The `oscine` command as a user meets it: real processes, pipes, signals and sockets."""
+
+import os
+import signal
+import subprocess
+import sys
+import wave
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import grpc
+import pytest
+import soundfile
+
+from oscine_proto.oscine.v1.speech_pb2_grpc import SpeechServiceStub
+from tests.service.calls import config, text
+
+COMMAND = (sys.executable, "-c", "import sys; from oscine_service.cli import main; sys.exit(main())")
+LONG = "This goes on and on, as long as anybody cares to listen to it, and then some more. " * 4
+PATIENCE_S = 60
+
+
+def run(*arguments: "str | bytes | Path", **options: object) -> "subprocess.CompletedProcess[bytes]":
+    options = {"stdin": subprocess.DEVNULL, **options} if "input" not in options else options
+    return subprocess.run((*COMMAND, *arguments), capture_output=True, timeout=PATIENCE_S, **options)  # type: ignore[call-overload,no-any-return]
+
+
+def start(*arguments: "str | Path", **options: object) -> "subprocess.Popen[bytes]":
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen((*COMMAND, *arguments), **{**pipes, **options})  # type: ignore[call-overload,no-any-return]
+
+
+def files(folder: Path) -> set[str]:
+    return {each.name for each in folder.iterdir()}
+
+
+def check_failed(done: "subprocess.CompletedProcess[bytes]", status: int, *words: str) -> None:
+    """One line that says all of `words`, and the exit status."""
+    message = done.stderr.decode()
+    assert done.returncode == status, message
+    assert message.startswith("oscine") and message.count("\n") == 1
+    assert all(word in message for word in words), message
+
+
+def test_wrong_arguments_are_named(tmp_path: Path) -> None:
+    check_failed(run("say", "Hello.", "-o", tmp_path / "x.mp3"), 2, ".wav", ".ogg", ".opus", "x.mp3")
+    check_failed(run("serve", "--port", "65536"), 2, "65536", "65535")
+    check_failed(run("serve", "--max-streams", "0"), 2, "--max-streams")
+    check_failed(run("say"), 2, "text")
+    assert files(tmp_path) == set()
+
+
+def test_what_cannot_be_spoken_is_said_in_one_line(model: Path, tmp_path: Path) -> None:
+    half, blocked = tmp_path / "half", tmp_path / "file"
+    half.mkdir()
+    (half / "cosyvoice3.yaml").write_bytes((model / "cosyvoice3.yaml").read_bytes())
+    blocked.touch()
+    out = ("-o", tmp_path / "x.wav")
+    nobody = {**os.environ, "PATH": str(half)}
+    cases = [
+        (("say", "Hi.", *out, "--model", tmp_path / "no"), {}, ("no model directory", str(tmp_path / "no"))),
+        (("say", "Hi.", *out, "--model", half), {}, ("llm.safetensors", str(half))),
+        (("say", "Hi.", *out, "--model", model, "--voice", "bob"), {}, ("'bob'", "synthetic")),
+        (("say", "?! …🙂", *out, "--model", model), {}, ("nothing to speak",)),
+        (("say", b"\xff\xfe", *out, "--model", model), {}, ("UTF-8",)),
+        (("say", "Hi.", "-o", blocked / "x.wav", "--model", model), {}, ("cannot write", str(blocked / "x.wav"))),
+        (("say", "Hi.", "--model", model), {"env": nobody}, ("no player", "-o speech.wav")),
+        (("say", "-", *out, "--model", model), {"input": b"caf\xe9 au lait"}, ("standard input", "UTF-8")),
+        (("say", "-", *out, "--model", model), {"preexec_fn": lambda: os.close(0)}, ("standard input is closed",)),
+        (("serve", "--model", model, "--host", "no.such.host"), {}, ("cannot listen on no.such.host",)),
+    ]
+    with ThreadPoolExecutor(2) as pool:
+        ended = pool.map(lambda case: run(*case[0], **case[1]), cases)
+        for (_, _, words), done in zip(cases, ended, strict=True):
+            check_failed(done, 1, *words)
+    assert files(tmp_path) == {"half", "file"}
+
+
+def test_a_text_becomes_a_file(model: Path, tmp_path: Path) -> None:
+    spoken = run("say", "Hello there.", "-o", tmp_path / "new" / "x.wav", "--model", model, "--seed", "1")
+    assert spoken.returncode == 0, spoken.stderr
+    with wave.open(str(tmp_path / "new" / "x.wav")) as file:
+        seconds = file.getnframes() / 24000
+        assert (file.getframerate(), file.getnchannels(), file.getsampwidth()) == (24000, 1, 2)
+    assert seconds > 0.2
+    first, last = spoken.stderr.decode().splitlines()
+    assert first.startswith("first packet after ") and first.endswith(" ms")
+    assert f"{seconds:.1f} s of speech, real-time factor 0." in last and last.startswith(first)
+
+    piped = run("say", "-", "-o", tmp_path / "x.opus", "--model", model, "--seed", "1", input=b"Hello there.")
+    assert piped.returncode == 0, piped.stderr
+    assert soundfile.info(tmp_path / "x.opus").duration == pytest.approx(seconds)
+    assert files(tmp_path) == {"new", "x.opus"} and files(tmp_path / "new") == {"x.wav"}
+
+
+def lines(process: "subprocess.Popen[bytes]") -> Iterator[str]:
+    assert process.stderr is not None
+    return (line.decode() for line in process.stderr)
+
+
+def test_speech_begins_while_standard_input_is_open(model: Path, tmp_path: Path) -> None:
+    out = tmp_path / "x.wav"
+    out.write_bytes(b"old")
+    with start("say", "-", "-o", out, "--model", model, bufsize=0) as process:
+        assert process.stdin is not None
+        process.stdin.write(b"Hello there, this goes on, and on, and ")
+        assert next(lines(process)).startswith("first packet after ")
+        assert out.read_bytes() == b"old"
+        assert len(files(tmp_path)) == 2
+        process.stdin.write("naïve".encode()[:3])
+        process.stdin.write("naïve".encode()[3:] + b" it ends.")
+        process.stdin.close()
+        assert "s of speech, real-time factor" in next(lines(process))
+    assert process.returncode == 0
+    assert files(tmp_path) == {"x.wav"}
+    assert soundfile.info(out).frames > 24000
+
+
+@pytest.mark.parametrize(("name", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_it_without_a_trace(model: Path, tmp_path: Path, name: signal.Signals, status: int) -> None:
+    with start("say", "-", "-o", tmp_path / "x.ogg", "--model", model, bufsize=0) as process:
+        assert process.stdin is not None
+        process.stdin.write((LONG * 5).encode())
+        assert next(lines(process)).startswith("first packet after ")
+        process.send_signal(name)
+        assert process.wait(PATIENCE_S) == status
+        assert list(lines(process)) == []
+    assert files(tmp_path) == set()
+
+
+def test_a_player_gets_the_samples_and_may_fail(model: Path, tmp_path: Path) -> None:
+    player, played = tmp_path / "aplay", tmp_path / "played"
+    path = {**os.environ, "PATH": f"{tmp_path}:/usr/bin:/bin"}
+    player.touch(mode=0o755)
+    player.write_text(f"#!/bin/sh\nexec cat > {played}\n")
+    spoken = run("say", "Hello there.", "--model", model, "--seed", "1", env=path)
+    assert spoken.returncode == 0, spoken.stderr
+    assert played.stat().st_size > 2 * 0.2 * 24000
+    player.write_text("#!/bin/sh\nexit 3\n")
+    failed = run("say", "Hello there.", "--model", model, env=path)
+    assert failed.returncode == 1
+    assert failed.stderr.decode().splitlines()[-1].startswith("oscine: aplay stopped playing (status 3)")
+
+
+def test_serving_ends_after_the_call_that_runs(model: Path) -> None:
+    with start("serve", "--port", "0", "--model", model) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().decode().split()[2].rstrip(",")
+        busy = run("serve", "--port", address.rpartition(":")[2], "--model", model)
+        check_failed(busy, 1, f"cannot listen on {address}")
+        with grpc.insecure_channel(address, (("grpc.enable_http_proxy", 0),)) as channel:
+            call = SpeechServiceStub(channel).Synthesize(iter([config(), *text(LONG)]))
+            assert next(call).HasField("started")
+            process.send_signal(signal.SIGTERM)
+            assert b"stopping" in process.stdout.readline()
+            *_, last = call
+            assert last.HasField("done")
+        assert process.wait(PATIENCE_S) == 0
+        assert list(lines(process)) == []
+
+
+def test_a_second_signal_cuts_running_calls_off(model: Path) -> None:
+    with start("serve", "--port", "0", "--model", model) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().decode().split()[2].rstrip(",")
+        with grpc.insecure_channel(address, (("grpc.enable_http_proxy", 0),)) as channel:
+            call = SpeechServiceStub(channel).Synthesize(iter([config(), *text(LONG * 50)]))
+            assert next(call).HasField("started")
+            process.send_signal(signal.SIGTERM)
+            assert b"stopping" in process.stdout.readline()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(10) == 143
+        assert list(lines(process)) == []
+
+
+def test_the_demo_speaks_before_its_text_has_ended(model: Path, tmp_path: Path) -> None:
+    shown = run("demo", "-o", tmp_path / "demo.wav", "--model", model)
+    assert shown.returncode == 0, shown.stderr
+    assert "while words were still being written" in shown.stdout.decode()
+    assert soundfile.info(tmp_path / "demo.wav").duration > 1
+    assert files(tmp_path) == {"demo.wav"}
+
+
+def test_voices_are_listed(model: Path) -> None:
+    listed = run("voices", "--model", model)
+    assert listed.stdout.decode() == "synthetic  en  random numbers in the shape of a voice\n"
