@@ -27,6 +27,7 @@ WANTED = (
     "hift/hift.safetensors",
     "export/*.json",
     "export/tokens.npy",
+    "export/speakers.npy",
     "hift_tuned/*.wav",
     "hift/*.wav",
 )

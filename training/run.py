@@ -41,9 +41,15 @@ class Job:
 
 
 def recipe(
-    data: Path, work: Path, gpus: int, total_s: float, mix: tuple[str, str], prepare: tuple[str, ...]
+    data: Path,
+    work: Path,
+    gpus: int,
+    total_s: float,
+    mix: tuple[str, str],
+    prepare: tuple[str, ...],
+    hift: tuple[str, ...] = (),
 ) -> list[Job]:
-    """The stages of a run of `total_s` seconds; `prepare` are more arguments of the first."""
+    """The stages of a run of `total_s` seconds; `prepare` and `hift` are more arguments of those."""
     first, last = 0, gpus - 1
     tail = max(30.0, 0.13 * total_s)
     until_tail: Callable[[float], float] = lambda left: left - tail - START_S  # noqa: E731
@@ -53,11 +59,11 @@ def recipe(
     tune = ("--from-mels", f"{w}/flow_mels.npy", "--start", f"{w}/hift/state.pt")
     return [
         Job("prepare", "training.data", (str(data), w, *prepare), first),
-        Job("hift", "training.hift.train", (w, f"{w}/hift"), last, ("prepare",), until_tail),
+        Job("hift", "training.hift.train", (w, f"{w}/hift", *hift), last, ("prepare",), until_tail),
         Job("tokenizer", "training.tokenizer", (w,), first, ("prepare",), share(0.22)),
-        Job("lm", "training.lm", (w, "--mix", *mix), first, ("tokenizer",), share(0.25)),
+        Job("lm", "training.lm", (w, "--mix", *mix), first, ("tokenizer",), share(0.2)),
         Job("flow", "training.flow", (w,), first, ("tokenizer",), until_tail),
-        Job("lm2", "training.lm", (w, "--mix", *mix, *longer), first, ("lm",), share(0.25)),
+        Job("lm2", "training.lm", (w, "--mix", *mix, *longer), first, ("lm",), until_tail),
         Job("flow_mels", "training.flow_mels", (w, f"{w}/flow_mels.npy"), first, ("flow",)),
         Job(
             "hift_tuned",
@@ -158,11 +164,13 @@ def main() -> None:
     parser.add_argument("--mix", nargs=2, required=True, metavar=("TEXT", "SPEECH"), help="interleaved block")
     parser.add_argument("--held-out", type=Path, help="folder of sentences that must not be trained on")
     parser.add_argument("--limit", help="take only the first clips, to try everything in two minutes")
+    parser.add_argument("--hift-start", type=Path, help="state.pt or hift.safetensors that the vocoder begins from")
     parser.add_argument("--without", nargs="*", default=[], help="stages to leave out")
     a = parser.parse_args()
     a.work.mkdir(parents=True, exist_ok=True)
     prepare = [*(("--held-out", str(a.held_out)) if a.held_out else ()), *(("--limit", a.limit) if a.limit else ())]
-    jobs = recipe(a.data, a.work, a.gpus, a.minutes * 60, tuple(a.mix), tuple(prepare))
+    hift = ("--start", str(a.hift_start), "--lr-scale", "1") if a.hift_start else ()
+    jobs = recipe(a.data, a.work, a.gpus, a.minutes * 60, tuple(a.mix), tuple(prepare), hift)
     unknown = set(a.without) - {j.name for j in jobs}
     if unknown:
         parser.error(f"no such stage: {', '.join(sorted(unknown))}; there are {', '.join(j.name for j in jobs)}")

@@ -244,8 +244,12 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=8192, help="tokens a batch")
     parser.add_argument("--max-steps", type=int, default=20000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--extract-only", action="store_true", help="use the weights that WORK/export holds already")
     a = parser.parse_args()
     device = pick_device()
+    if a.extract_only:
+        extract(a.work, device)
+        return
     stage = Stage("tokenizer", a.work, a.seconds, max_steps=a.max_steps, final_lr=0.005)
     fit(stage, device, a.batch, a.seed)
     extract(a.work, device)

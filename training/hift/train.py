@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from oscine_engine.checkpoint.weights import save_quantised
@@ -163,7 +164,15 @@ class Trainer:
         os.replace(out / "hift.part", out / "hift.safetensors")
 
     def load(self, path: Path, fresh: bool) -> None:
-        """Resume from a state, or with `fresh` start a new clock from its averaged weights."""
+        """Resume from a state, or with `fresh` start a new clock from its averaged weights.
+
+        Of exported weights (.safetensors) only the vocoder can start; the discriminators begin anew.
+        """
+        if path.suffix == ".safetensors":
+            self.hift.load_state_dict({name: value.float() for name, value in load_file(path).items()})
+            self.updates["body"].reset_ema()
+            self.updates["f0"].reset_ema()
+            return
         state = torch.load(path, map_location=self.device, weights_only=True)
         for name, update in self.updates.items():
             update.load_state_dict(state[name])
@@ -275,7 +284,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--from-mels", type=Path, help="mels of the flow, as training.flow_mels writes them")
     parser.add_argument("--real-share", type=float, default=0.25, help="with --from-mels: share of true mels")
-    parser.add_argument("--start", type=Path, help="state.pt of another run to begin from")
+    parser.add_argument("--start", type=Path, help="state.pt or hift.safetensors of another run to begin from")
     a = parser.parse_args()
     a.out.mkdir(parents=True, exist_ok=True)
     scale = a.lr_scale or (0.4 if a.start else 1.0)
