@@ -39,7 +39,7 @@ format: $(VENV)/.dev
 	$(BIN)/ruff format .
 
 bench: $(VENV)/.bench
-	@$(BIN)/python -m bench $(ARGS)
+	@$(BIN)/python -m bench $(or $(ARGS),first_packet)
 
 proto: $(PROTO_VENV)/.ready
 	@PATH="$(CURDIR)/$(PROTO_VENV)/bin:$$PATH" $(PROTO_VENV)/bin/python tools/generate_stubs.py

@@ -1,0 +1,29 @@
+"""`python -m bench` lists the benchmarks; `python -m bench NAME ...` runs one, as `python -m bench.NAME ...` does."""
+
+import runpy
+import sys
+
+BENCHMARKS = {
+    "first_packet": "latency, audible onset, real-time factor and underruns of a real server",
+    "intelligibility": "error rate and opinion score of synthesised sentences",
+    "parity": "differences from recorded numbers of the original implementation",
+    "resynthesis": "error rate of recordings that went through speech ids and back",
+}
+
+
+def main() -> None:
+    name = sys.argv[1] if len(sys.argv) > 1 else None
+    if name in BENCHMARKS:
+        sys.argv = [f"python -m bench {name}", *sys.argv[2:]]
+        runpy.run_module(f"bench.{name}", run_name="__main__", alter_sys=False)
+        return
+    listing = "\n".join(f"  {each:16} {what}" for each, what in BENCHMARKS.items())
+    usage = f"python -m bench NAME [--help] [...]\n\n{listing}"
+    if name in (None, "-h", "--help"):
+        print(usage)
+    else:
+        sys.exit(f"there is no benchmark {name!r}: {usage}")
+
+
+if __name__ == "__main__":
+    main()
