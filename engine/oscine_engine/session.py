@@ -15,6 +15,10 @@ MAX_SEED = 2**63 - 1
 SLICE = 64
 """Characters read in one go. Unknown words take milliseconds each, and other sessions live on the same event loop."""
 
+MOST_SENTENCES = 1000
+"""Sentences that may wait to be spoken, about an hour of them; more text is taken as these are."""
+POLL_S = 0.05
+
 
 class Session:
     """Made by `Engine.open`. Iterate it for events; leaving the `async with` block cancels what is unfinished.
@@ -54,12 +58,17 @@ class Session:
         return self._stream.first_packet_s
 
     async def append(self, text: str) -> None:
-        """Append text, cut anywhere, even inside a surrogate pair. Raises InvalidInput after `finish`."""
+        """Append text, cut anywhere, even inside a surrogate pair. Raises InvalidInput after `finish`.
+
+        Waits while MOST_SENTENCES wait to be spoken, so whoever appends more must listen at the same time.
+        """
         self._check_open("append")
         async with self._writing:
             for start in range(0, len(text), SLICE):
                 if start:
                     await asyncio.sleep(0)
+                while self._stream.waiting > MOST_SENTENCES:
+                    await asyncio.sleep(POLL_S)
                 self._loop.speak(self._stream, self._planner.push(text[start : start + SLICE]))
 
     async def flush(self) -> None:

@@ -15,7 +15,7 @@ from oscine_engine.errors import Cancelled, CheckpointError, InternalError, Inva
 from oscine_engine.events import Audio, Done, Event, Flushed, Mode, SessionRequest, Started
 from oscine_engine.lm.packed import page_shape
 from oscine_engine.runtime.pages import PagePool
-from oscine_engine.session import Session
+from oscine_engine.session import MOST_SENTENCES, Session
 
 TEXT = "Good morning, dear friend. It rains."
 LONG = "This goes on and on, as long as anybody cares to listen to it, and then some more. " * 4
@@ -360,3 +360,15 @@ async def test_a_long_text_leaves_the_event_loop_to_others(engine: Engine) -> No
         await session.append(text)
         task.cancel()
     assert turns >= len(text) // 100
+
+
+async def test_text_without_end_waits_instead_of_piling_up(engine: Engine) -> None:
+    async with await engine.open() as session:
+        task = asyncio.create_task(session.append("Hi. " * 3 * MOST_SENTENCES))
+        while session._stream.waiting < MOST_SENTENCES:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.3)
+        assert not task.done()
+        assert session._stream.waiting < 1.1 * MOST_SENTENCES
+        await session.cancel()
+        await task

@@ -62,6 +62,11 @@ class Stream:
     busy_since: float | None = None
 
     @property
+    def waiting(self) -> int:
+        """Sentences (and flushes) not yet spoken to their end. May be read from any thread."""
+        return len(self.lane.queue)
+
+    @property
     def first_packet_s(self) -> float | None:
         if self.runnable_at is None or self.first_at is None:
             return None
