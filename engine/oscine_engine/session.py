@@ -57,6 +57,11 @@ class Session:
         """`Stats.first_packet_s`, known as soon as the first audio is there."""
         return self._stream.first_packet_s
 
+    @property
+    def busy_s(self) -> float | None:
+        """`Stats.busy_s` up to the last audio so far."""
+        return self._stream.busy_s
+
     async def append(self, text: str) -> None:
         """Append text, cut anywhere, even inside a surrogate pair. Raises InvalidInput after `finish`.
 

@@ -1,7 +1,6 @@
 """How fast speech comes, as one line on standard error."""
 
 import sys
-import time
 
 from oscine_engine.events import Audio, Stats
 
@@ -12,19 +11,13 @@ class Progress:
     def __init__(self, sample_rate: int) -> None:
         self._rate = sample_rate
         self._live = sys.stderr.isatty()
-        self._first_at: float | None = None
 
-    def heard(self, event: Audio, first_packet_s: float | None) -> None:
-        """Audio came; `first_packet_s` is how long the first of it took."""
-        now = time.monotonic()
-        if first_packet_s is None:
-            return
-        began = self._first_at is None
-        self._first_at = now if self._first_at is None else self._first_at
-        audio_s = (event.start_sample + event.samples.size) / self._rate
+    def heard(self, event: Audio, first_packet_s: float | None, busy_s: float | None) -> None:
+        """Audio came; `first_packet_s` and `busy_s` as `Stats` has them, up to now."""
         if self._live:
-            self._show(_line(first_packet_s, audio_s, first_packet_s + now - self._first_at))
-        elif began:
+            audio_s = (event.start_sample + event.samples.size) / self._rate
+            self._show(_line(first_packet_s, audio_s, busy_s))
+        elif event.seq == 0 and first_packet_s is not None:
             self._show(f"first packet after {1000 * first_packet_s:.0f} ms\n")
 
     def done(self, stats: Stats) -> None:

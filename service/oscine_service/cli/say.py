@@ -29,7 +29,7 @@ async def say(settings: EngineSettings, text: str, request: SessionRequest, outp
             async for event in session:
                 match event:
                     case Audio():
-                        progress.heard(event, session.first_packet_s)
+                        progress.heard(event, session.first_packet_s, session.busy_s)
                         await asyncio.to_thread(sink.write, event.samples)
                     case Done():
                         progress.done(event.stats)
