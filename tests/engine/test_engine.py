@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import torch
 
 from oscine_engine.checkpoint import synthetic
 from oscine_engine.checkpoint.load import Checkpoint, load
+from oscine_engine.config import TextRules
 from oscine_engine.engine import Engine, EngineSettings
 from oscine_engine.errors import Cancelled, CheckpointError, InternalError, InvalidInput, Overloaded, UnknownVoice
 from oscine_engine.events import Audio, Done, Event, Flushed, Mode, SessionRequest, Started
@@ -317,6 +319,22 @@ async def test_a_fault_in_a_stage_ends_that_tick_and_the_loop_lives_on(
         await idle(engine)
         await speak(engine)
         await idle(engine)
+
+
+async def test_a_sentence_that_says_nothing_ends(tmp_path: Path) -> None:
+    """Weights that hold the end to be likelier than any speech; of the two signs of a row one does."""
+    quiet = load(synthetic.write(tmp_path, replace(synthetic.TINY, text=TextRules(min_token_text_ratio=0))))
+    row = torch.randn(quiet.config.lm.hidden_size, generator=torch.Generator().manual_seed(0))
+    said = []
+    for sign in (1, -1):
+        quiet.lm.llm_decoder.weight.zero_()
+        quiet.lm.llm_decoder.weight[quiet.config.lm.eos] = 100 * sign * row
+        async with Engine(quiet, EngineSettings()) as engine, asyncio.timeout(60):
+            heard = await speak(engine, ("Yes.",))
+            assert heard.done.stats.segments == 1
+            said.append(heard.done.stats.speech_tokens)
+            await idle(engine)
+    assert 0 in said
 
 
 async def test_a_full_pool_ends_the_stream_that_holds_most(checkpoint: Checkpoint) -> None:
