@@ -90,6 +90,15 @@ async def test_an_early_refusal_reaches_a_client_that_goes_on_writing(service: S
     assert "nobody" in heard.details
 
 
+async def test_a_refusal_always_arrives(service: Service) -> None:
+    # It may come while the first response is still being written, when grpc would refuse to end the call.
+    async with asyncio.timeout(60):
+        for _ in range(300):
+            heard = await converse(service.speech, [config(), *text("…")])
+            assert heard.code is grpc.StatusCode.INVALID_ARGUMENT
+            await idle(service)
+
+
 async def test_cancelling_after_the_first_audio_frees_everything(service: Service) -> None:
     for _ in range(8):
         call = service.speech.Synthesize(iter([config(), *text(LONG)]))

@@ -22,8 +22,30 @@ QUIET_S, DRAIN_S = 0.1, 2.0
 NAME = pb.DESCRIPTOR.services_by_name["SpeechService"].full_name
 
 
+class _Sender:
+    """Writes responses of one call.
+
+    A write that has begun cannot be taken back: cancelling `send` only stops waiting for it. A call must not be aborted
+    before `settle`, or grpc refuses the abort and the client waits for ever.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._write: asyncio.Future[None] | None = None
+
+    async def send(self, response: pb.SynthesizeResponse) -> None:
+        self._write = asyncio.ensure_future(self._context.write(response))
+        self._write.add_done_callback(lambda write: write.cancelled() or write.exception())
+        await asyncio.shield(self._write)
+
+    async def settle(self) -> None:
+        """Wait for a write that a cancelled `send` left behind, whatever comes of it."""
+        if self._write is not None:
+            await asyncio.wait([self._write])
+
+
 class SpeechService:
-    """Runs one call at a time per stream; `handler` is what a grpc server takes."""
+    """One handler per call, one session each; `handler` is what a grpc server takes."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -38,15 +60,17 @@ class SpeechService:
         return grpc.method_handlers_generic_handler(NAME, {"Synthesize": synthesize})
 
     async def _synthesize(self, requests: AsyncIterator[Request | InvalidInput], context: Context) -> None:
+        sender = _Sender(context)
         try:
-            refusal = await self._converse(requests, context)
+            refusal = await self._converse(requests, sender)
         except* KNOWN as group:
             refusal = _first(group)
         if refusal is not None:
+            await sender.settle()
             await _drain(requests)
             await context.abort(status(refusal), str(refusal), retry_after(refusal))
 
-    async def _converse(self, requests: AsyncIterator[Request | InvalidInput], context: Context) -> Exception | None:
+    async def _converse(self, requests: AsyncIterator[Request | InvalidInput], sender: _Sender) -> Exception | None:
         """Returns the refusal of a request that came too late to undo what was accepted before it."""
         config = await anext(requests, None)
         match config:
@@ -61,7 +85,7 @@ class SpeechService:
             listening = tasks.create_task(_listen(session, requests))
             async for event in session:
                 for response in responses.of(event):
-                    await context.write(response)
+                    await sender.send(response)
         return listening.result()
 
 
