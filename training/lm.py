@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 import torch.nn.functional as F
+from safetensors.torch import load_file
 from torch import Tensor
 
 from oscine_engine.lm.interleave import Kind, Layout
@@ -39,8 +40,10 @@ PIECES = (0.62, 0.2, 0.1, 0.08)
 MAX_PIECES_TOKENS = 750
 TAG_DROP, INTERLEAVED = 0.1, 0.5
 DROPOUT, SMOOTHING = 0.15, 0.02
-# Half of the sequences have up to this share of their speech inputs replaced: the model learns to trust the text.
-REPLACED = 0.12
+# Up to this share of a sequence's speech inputs are the model's own: otherwise it learns to continue recordings by
+# heart, and loses its place in the text as soon as it has said something else.
+OWN = 0.8
+LR = 1.2e-3
 # Text and speech ids share one input array: speech ids come after the text ids.
 SPEECH_FROM = sizes.TEXT_ROWS
 
@@ -106,13 +109,20 @@ def embed(lm: SpeechLM, codes: Tensor) -> Tensor:
     return torch.where(is_speech[..., None], speech, text)
 
 
-def replace_some(codes: Tensor) -> Tensor:
-    """Replace a random share of the speech ids by random ones; control ids stay."""
-    rows = codes.shape[0]
-    share = torch.rand(rows, 1, device=codes.device) * REPLACED * (torch.rand(rows, 1, device=codes.device) < 0.5)
-    speech = (codes >= SPEECH_FROM) & (codes < SPEECH_FROM + sizes.LM.speech_token_size)
+def own_ids(codes: Tensor, logits: Tensor, most: float) -> Tensor:
+    """Replace a share of the speech ids, 0 to `most` for each row, by what the model itself would have said there.
+
+    `logits` [B, T, decoder_rows] are its answers to `codes` [B, T]. A history of its own making is what it will speak
+    from (scheduled sampling, Bengio et al. 2015); it can be continued only by reading the text.
+    """
+    size = sizes.LM.speech_token_size
+    noise = -torch.log(-torch.log(torch.rand((*logits.shape[:2], size), device=codes.device).clamp(1e-9, 1 - 1e-7)))
+    said = (logits[..., :size].float() + noise).argmax(-1)
+    said = F.pad(said[:, :-1], (1, 0))
+    share = torch.rand(codes.shape[0], 1, device=codes.device) * most
+    speech = (codes >= SPEECH_FROM) & (codes < SPEECH_FROM + size)
     chosen = speech & (torch.rand(codes.shape, device=codes.device) < share)
-    return torch.where(chosen, SPEECH_FROM + torch.randint_like(codes, sizes.LM.speech_token_size), codes)
+    return torch.where(chosen, SPEECH_FROM + said, codes)
 
 
 def say(lm: SpeechLM, prompts: list[list[int]], limit: int, seed: int) -> list[list[int]]:
@@ -137,9 +147,18 @@ def say(lm: SpeechLM, prompts: list[list[int]], limit: int, seed: int) -> list[l
 
 
 def fit(
-    stage: Stage, layout: Layout, budget: int, rounds: int, seed: int, workers: int, dropout: float = DROPOUT
+    stage: Stage,
+    layout: Layout,
+    budget: int,
+    rounds: int,
+    seed: int,
+    workers: int,
+    dropout: float = DROPOUT,
+    own: float = OWN,
+    lr: float = LR,
+    start: Path | None = None,
 ) -> None:
-    """Train as `stage` says and export."""
+    """Train as `stage` says, from the weights `start` if given, and export."""
     work = stage.work
     corpus = Corpus(work / "data", "cpu")
     tokens = np.load(work / "tokens.npy")
@@ -153,8 +172,10 @@ def fit(
     )
     torch.manual_seed(seed)
     lm = SpeechLM(sizes.LM).to(device)
+    if start is not None:
+        lm.load_state_dict({k: v.float() for k, v in load_file(start).items()})
     lm.dropout = dropout
-    update = Update([lm], lr=1.2e-3, betas=(0.9, 0.98), weight_decay=0.05, ema_decay=0.999)
+    update = Update([lm], lr=lr, betas=(0.9, 0.98), weight_decay=0.05, ema_decay=0.999)
 
     def predict(codes: Tensor) -> Tensor:
         embedded = embed(lm, codes)
@@ -163,9 +184,12 @@ def fit(
     def step(batch: dict[str, Tensor]) -> dict[str, Tensor]:
         lm.train()
         update.zero()
-        targets = batch["targets"].long()
+        codes, targets = batch["codes"].long(), batch["targets"].long()
         with autocast(device):
-            logits = predict(replace_some(batch["codes"].long()))
+            if own:
+                with torch.no_grad():
+                    codes = own_ids(codes, predict(codes), own)
+            logits = predict(codes)
         loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORE, label_smoothing=SMOOTHING)
         loss.backward()
         right = ((logits.argmax(-1) == targets) & (targets != IGNORE)).sum() / (targets != IGNORE).sum()
@@ -214,8 +238,6 @@ def fit(
 
 def sample(work: Path, corpus: Corpus, tokens: npt.NDArray[np.int16], layout: Layout, device: torch.device) -> None:
     """Say a few held-out texts with the exported weights, print how long they got, and keep the ids."""
-    from safetensors.torch import load_file
-
     lm = SpeechLM(sizes.LM).to(device).eval()
     lm.load_state_dict({k: v.float() for k, v in load_file(work / "export" / "llm.safetensors").items()})
     chosen = [int(c) for c in corpus.valid if 40 <= corpus.lengths[c] <= 120][:4]
@@ -244,17 +266,29 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=64, help="different passes over the corpus; then they repeat")
     parser.add_argument("--max-steps", type=int, default=7000)
     parser.add_argument("--dropout", type=float, default=DROPOUT)
+    parser.add_argument("--own", type=float, default=OWN, help="largest share of own ids in the speech inputs")
+    parser.add_argument("--lr", type=float, default=LR)
+    parser.add_argument("--start", type=Path, help="llm.safetensors to begin from")
+    parser.add_argument("--keep", choices=("best", "last"), default="best", help="which weights are exported")
     parser.add_argument("--name", default="lm", help="folder of this run's checkpoint and tables")
     parser.add_argument("--better-than", help="name of an earlier run whose lowest cross entropy is to be beaten")
     parser.add_argument("--workers", type=int, default=multiprocessing.cpu_count())
     parser.add_argument("--seed", type=int, default=0)
     a = parser.parse_args()
     layout = Layout(sizes.LM.speech_token_size, *a.mix)
-    stage = Stage(a.name, a.work, a.seconds, max_steps=a.max_steps, warmup_steps=500, valid_s=10, keep_best="ce")
+    stage = Stage(
+        a.name,
+        a.work,
+        a.seconds,
+        max_steps=a.max_steps,
+        warmup_steps=50 if a.start else 500,
+        valid_s=10 if torch.cuda.is_available() else 300,
+        keep_best="ce" if a.keep == "best" else None,
+    )
     if a.better_than:
         with (a.work / a.better_than / "valid.csv").open(encoding="utf-8") as table:
             stage = replace(stage, best=min(float(row["ce"]) for row in csv.DictReader(table)))
-    fit(stage, layout, a.batch, a.rounds, a.seed, a.workers, a.dropout)
+    fit(stage, layout, a.batch, a.rounds, a.seed, a.workers, a.dropout, a.own, a.lr, a.start)
 
 
 if __name__ == "__main__":

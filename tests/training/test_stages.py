@@ -28,18 +28,30 @@ def column(path: Path, name: str) -> list[float]:
 
 
 def test_lm_learns_by_heart_and_resumes(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lm, "REPLACED", 0.0)
     monkeypatch.setattr(lm, "sample", lambda *_: None)
     layout = Layout(sizes.LM.speech_token_size, 4, 6)
     stage = Stage("lm", work, 60, max_steps=250, warmup_steps=60, keep_best="ce")
-    lm.fit(stage, layout, 200, 8, 0, 1, dropout=0.0)
+    lm.fit(stage, layout, 200, 8, 0, 1, dropout=0.0, own=0.0)
     loss = column(work / "lm" / "train.csv", "loss")
     assert loss[0] > 5 and loss[-1] < 1
     keys = load_file(work / "export" / "llm.safetensors").keys()
     assert keys == lm.SpeechLM(sizes.LM).state_dict().keys()
     steps = column(work / "lm" / "valid.csv", "step")
-    lm.fit(replace(stage, max_steps=260), layout, 200, 8, 0, 1, dropout=0.0)
+    lm.fit(replace(stage, max_steps=260), layout, 200, 8, 0, 1, dropout=0.0, own=0.0)
     assert column(work / "lm" / "valid.csv", "step") == [*steps, 260]
+
+
+def test_own_ids_replace_speech_alone_by_what_the_model_says() -> None:
+    speech = lm.SPEECH_FROM + torch.arange(6)
+    codes = torch.cat([torch.tensor([3, 4, lm.SPEECH_FROM + sizes.LM.speech_token_size + 2]), speech])[None]
+    logits = torch.full((1, 9, sizes.LM.decoder_rows), -30.0)
+    logits[0, torch.arange(9), 100 + torch.arange(9)] = 30.0
+    replaced = torch.stack([lm.own_ids(codes, logits, 1.0)[0] for _ in range(50)])
+    assert (replaced[:, :3] == codes[0, :3]).all()
+    said = lm.SPEECH_FROM + 99 + torch.arange(9)
+    assert ((replaced[:, 3:] == codes[0, 3:]) | (replaced[:, 3:] == said[3:])).all()
+    assert 0.2 < float((replaced[:, 3:] == said[3:]).float().mean()) < 0.8
+    assert (lm.own_ids(codes, logits, 0.0) == codes).all()
 
 
 def test_flow_learns_and_exports(work: Path) -> None:
