@@ -2,7 +2,8 @@
 
     python -m training.lm WORK --seconds 300 --mix 12 15
 
-Needs WORK/data and WORK/tokens.npy. Each round takes every clip once, alone or followed by up to three of its voice,
+Needs WORK/data and WORK/tokens.npy, and takes WORK/align.json.gz (training.align) to splice new utterances from. Each
+round takes every clip once, alone or followed by up to three of its voice,
 half of the sequences whole and half interleaved, the voice tag left out of one in ten. Sequences are the engine's own
 (`oscine_engine.lm.sequence`). Writes WORK/export/llm.safetensors (averaged weights, fp16) at the lowest held-out cross
 entropy, and WORK/export/lm_samples.json: ids said for held-out texts. A second run under another
@@ -34,6 +35,7 @@ from training import sizes
 from training.data import Batch, Corpus, Ints, bucketed, on_device, upload
 from training.graphed import Graphed, Update, autocast, pick_device
 from training.loop import Stage, save_weights, train
+from training.splice import Splicer, Word, read_words
 
 WIDTHS = (80, 96, 112, 144, 192, 272, 400, 640, 1024)
 PIECES = (0.62, 0.2, 0.1, 0.08)
@@ -43,6 +45,7 @@ DROPOUT, SMOOTHING = 0.15, 0.02
 # Up to this share of a sequence's speech inputs are the model's own: otherwise it learns to continue recordings by
 # heart, and loses its place in the text as soon as it has said something else.
 OWN = 0.8
+SPLICED = 1.5
 LR = 1.2e-3
 # Text and speech ids share one input array: speech ids come after the text ids.
 SPEECH_FROM = sizes.TEXT_ROWS
@@ -68,29 +71,40 @@ class Sequences:
         return [self.batch(rows, width) for width, rows in bucketed(rng, totals, WIDTHS, budget, all_rows)]
 
 
-def sequence(
-    corpus: Corpus, tokens: npt.NDArray[np.int16], clips: list[int], layout: Layout, interleaved: bool, tagged: bool
+def laid_out(
+    text: list[int], speech: list[int], voice: int | None, layout: Layout, interleaved: bool
 ) -> tuple[list[int], list[int]]:
-    """Input codes and targets of one utterance made of `clips`, which share a voice."""
-    text: list[int] = []
-    speech: list[int] = []
-    for clip in clips:
-        text += corpus.text_of(clip)
-        speech += tokens[corpus.starts[clip] : corpus.starts[clip + 1]].tolist()
-    tag = [sizes.FIRST_VOICE_TAG + int(corpus.voice[clips[0]])] if tagged else []
+    """Input codes and targets of one utterance; without `voice` there is no voice tag."""
+    tag = [sizes.FIRST_VOICE_TAG + voice] if voice is not None else []
     interleaved = interleaved and fits_interleaved(len(text), len(speech), layout)
     made = training_sequence(text, speech, layout, interleaved, prefix=[*tag, sizes.END_OF_PROMPT])
     codes = [i + SPEECH_FROM * (kind == Kind.SPEECH) for kind, i in zip(made.kinds, made.ids, strict=True)]
     return codes, made.targets
 
 
-def one_round(job: tuple[Corpus, npt.NDArray[np.int16], Layout, int]) -> Sequences:
-    """Every training clip once, drawn with the seed of the job's last element."""
-    corpus, tokens, layout, seed = job
+def sequence(
+    corpus: Corpus, tokens: npt.NDArray[np.int16], clips: list[int], layout: Layout, interleaved: bool, tagged: bool
+) -> tuple[list[int], list[int]]:
+    """Input codes and targets of one utterance made of whole `clips`, which share a voice."""
+    text: list[int] = []
+    speech: list[int] = []
+    for clip in clips:
+        text += corpus.text_of(clip)
+        speech += tokens[corpus.starts[clip] : corpus.starts[clip + 1]].tolist()
+    return laid_out(text, speech, int(corpus.voice[clips[0]]) if tagged else None, layout, interleaved)
+
+
+Job = tuple[Corpus, npt.NDArray[np.int16], list[list[Word]], Layout, int]
+
+
+def one_round(job: Job) -> Sequences:
+    """Every training clip once, and SPLICED times as many spliced utterances, drawn with the job's last element."""
+    corpus, tokens, words, layout, seed = job
     rng = np.random.default_rng(seed)
     rows = []
     for voice in np.unique(corpus.voice[corpus.train]):
-        order = rng.permutation(corpus.train[corpus.voice[corpus.train] == voice]).tolist()
+        clips = corpus.train[corpus.voice[corpus.train] == voice]
+        order = rng.permutation(clips).tolist()
         while order:
             group = [order.pop()]
             for _ in range(int(rng.choice(len(PIECES), p=PIECES))):
@@ -98,6 +112,12 @@ def one_round(job: tuple[Corpus, npt.NDArray[np.int16], Layout, int]) -> Sequenc
                     group.append(order.pop())
             mixed, tagged = rng.random() < INTERLEAVED, rng.random() >= TAG_DROP
             rows.append(sequence(corpus, tokens, group, layout, bool(mixed), bool(tagged)))
+        if words:
+            splicer = Splicer(corpus, tokens, words, clips)
+            for _ in range(int(SPLICED * len(clips))):
+                text, speech = splicer.draw(rng)
+                mixed, tagged = rng.random() < INTERLEAVED, rng.random() >= TAG_DROP
+                rows.append(laid_out(text, speech, int(voice) if tagged else None, layout, bool(mixed)))
     return Sequences(rows)
 
 
@@ -162,7 +182,9 @@ def fit(
     work = stage.work
     corpus = Corpus(work / "data", "cpu")
     tokens = np.load(work / "tokens.npy")
-    jobs = [(corpus, tokens, layout, seed * 100003 + i) for i in range(rounds)]
+    aligned = work / "align.json.gz"
+    words = read_words(aligned, corpus) if aligned.exists() else []
+    jobs = [(corpus, tokens, words, layout, seed * 100003 + i) for i in range(rounds)]
     # Fork, and before this process first touches the device.
     with multiprocessing.get_context("fork").Pool(workers) as pool:
         made = pool.map(one_round, jobs, chunksize=1)
