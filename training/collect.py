@@ -3,8 +3,9 @@
     python -m training.collect WORK OUT          # there: OUT/weights.tar.00, .01, ... and the ends of the logs
     python -m training.collect --join OUT WORK   # here: unpacks into WORK
 
-Taken are the exported weights, loss tables, logs and vocoder samples, the most wanted first, until PARTS * PART bytes
-are full; what did not fit is named.
+Taken are the exported weights, loss tables, logs, vocoder samples and what the tokenizer and the aligner made of the
+corpus, the most wanted first, until PARTS * PART bytes are full; what did not fit is named. A run in the joined WORK
+goes on after those two: it prepares the corpus again and trains the rest.
 """
 
 from __future__ import annotations
@@ -25,9 +26,12 @@ WANTED = (
     "export/flow.safetensors",
     "hift_tuned/hift.safetensors",
     "hift/hift.safetensors",
+    "logs/tokenizer.done",
+    "logs/align.done",
+    "tokens.npy",
+    "speakers.npy",
+    "align.json.gz",
     "export/*.json",
-    "export/tokens.npy",
-    "export/speakers.npy",
     "hift_tuned/*.wav",
     "hift/*.wav",
 )

@@ -6,9 +6,11 @@ Stages are processes of their own with a log each in WORK/logs. One that fails i
 checkpoint; if it fails again the stages that need it are left out and the others go on. Stages that ended are not run
 again, so the same command continues an interrupted run. WORK/status.json tells where each stands.
 
-    prepare -> hift ------------------------------------> hift_tuned      on the last GPU
-            -> tokenizer -> lm -> lm2                                     on the first
-                         -> flow ------------> flow_mels -> (hift_tuned)  on the first
+    prepare -> hift ---------------------------------> hift_tuned      on the last GPU
+            -> tokenizer -> align -> lm                                on the first
+                         -> flow ---------> flow_mels -> (hift_tuned)  on the first
+
+Without word boundaries the language model has nothing to splice and trains all the same, so it only waits for align.
 """
 
 from __future__ import annotations
@@ -30,13 +32,15 @@ START_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One stage. `seconds` gives its training time from the seconds left, or None where it takes what it takes."""
+    """One stage. It starts when those of `after` ended well and those of `awaits` ended, well or not. `seconds` gives
+    its training time from the seconds left, or None where it takes what it takes."""
 
     name: str
     module: str
     arguments: tuple[str, ...]
     gpu: int
     after: tuple[str, ...] = ()
+    awaits: tuple[str, ...] = ()
     seconds: Callable[[float], float] | None = None
 
 
@@ -55,15 +59,14 @@ def recipe(
     until_tail: Callable[[float], float] = lambda left: left - tail - START_S  # noqa: E731
     share: Callable[[float], Callable[[float], float]] = lambda part: lambda left: part * total_s  # noqa: E731
     w = str(work)
-    longer = ("--name", "lm2", "--better-than", "lm", "--max-steps", "15000", "--dropout", "0.25", "--seed", "1")
     tune = ("--from-mels", f"{w}/flow_mels.npy", "--start", f"{w}/hift/state.pt")
     return [
         Job("prepare", "training.data", (str(data), w, *prepare), first),
-        Job("hift", "training.hift.train", (w, f"{w}/hift", *hift), last, ("prepare",), until_tail),
-        Job("tokenizer", "training.tokenizer", (w,), first, ("prepare",), share(0.22)),
-        Job("lm", "training.lm", (w, "--mix", *mix), first, ("tokenizer",), share(0.2)),
-        Job("flow", "training.flow", (w,), first, ("tokenizer",), until_tail),
-        Job("lm2", "training.lm", (w, "--mix", *mix, *longer), first, ("lm",), until_tail),
+        Job("hift", "training.hift.train", (w, f"{w}/hift", *hift), last, ("prepare",), seconds=until_tail),
+        Job("tokenizer", "training.tokenizer", (w,), first, ("prepare",), seconds=share(0.22)),
+        Job("align", "training.align", (w,), first, ("tokenizer",), seconds=share(0.05)),
+        Job("lm", "training.lm", (w, "--mix", *mix), first, ("tokenizer",), ("align",), until_tail),
+        Job("flow", "training.flow", (w,), first, ("tokenizer",), seconds=until_tail),
         Job("flow_mels", "training.flow_mels", (w, f"{w}/flow_mels.npy"), first, ("flow",)),
         Job(
             "hift_tuned",
@@ -71,7 +74,7 @@ def recipe(
             (w, f"{w}/hift_tuned", *tune),
             last,
             ("hift", "flow_mels"),
-            lambda left: left - START_S,
+            seconds=lambda left: left - START_S,
         ),
     ]
 
@@ -121,9 +124,12 @@ class Runner:
             if any(s in ("failed", "left out") for s in needs):
                 state = "left out"
                 print(f"{self._clock()} {job.name} is left out: it needs {', '.join(job.after)}", flush=True)
-            elif all(s == "done" for s in needs):
+            elif all(s == "done" for s in needs) and not any(self._busy(name) for name in job.awaits):
                 state = self._start(job)
         self.state[job.name] = state
+
+    def _busy(self, name: str) -> bool:
+        return self.state.get(name) in ("waiting", "running")
 
     def _start(self, job: Job) -> str:
         arguments = list(job.arguments)

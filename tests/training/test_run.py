@@ -7,7 +7,7 @@ import pytest
 
 from training import collect, loop
 from training.data import Batch, bucketed, grams, index_rows, key, nearly, upload
-from training.run import Job, Runner
+from training.run import Job, Runner, recipe
 
 
 def test_failure_leaves_out_what_needs_it_and_nothing_else(tmp_path: Path) -> None:
@@ -31,6 +31,28 @@ def test_failure_leaves_out_what_needs_it_and_nothing_else(tmp_path: Path) -> No
     assert Runner(jobs, tmp_path, 60).state["good"] == "done"
 
 
+def test_an_awaited_failure_delays_and_no_more(tmp_path: Path) -> None:
+    jobs = [
+        Job("late", "platform", (), 0, awaits=("bad", "not_in_this_run")),
+        Job("bad", "no_such_module", (), 0),
+    ]
+    runner = Runner(jobs, tmp_path, 60)
+    assert not runner.run()
+    assert runner.state == {"late": "done", "bad": "failed"}
+    assert (tmp_path / "logs" / "late.done").stat().st_mtime >= (tmp_path / "logs" / "bad.log").stat().st_mtime
+
+
+def test_the_plan_of_a_long_run(tmp_path: Path) -> None:
+    jobs = {job.name: job for job in recipe(tmp_path, tmp_path, 2, 1500, ("12", "15"), ())}
+    assert list(jobs) == ["prepare", "hift", "tokenizer", "align", "lm", "flow", "flow_mels", "hift_tuned"]
+    assert {n for n, j in jobs.items() if j.gpu == 1} == {"hift", "hift_tuned"}
+    assert jobs["lm"].awaits == ("align",) and jobs["align"].after == jobs["lm"].after == ("tokenizer",)
+    budgets = {name: job.seconds(1000) for name, job in jobs.items() if job.seconds}
+    assert 60 <= budgets["align"] <= 90
+    assert budgets["lm"] == budgets["flow"] == budgets["hift"] == 1000 - 0.13 * 1500 - 20
+    assert budgets["hift_tuned"] == 980
+
+
 def test_pack_and_join(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collect, "PART", 16384)
     work, out, back = tmp_path / "work", tmp_path / "out", tmp_path / "back"
@@ -42,6 +64,19 @@ def test_pack_and_join(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     collect.join(out, back)
     assert (back / "export" / "llm.safetensors").read_bytes() == bytes(range(256)) * 80
     assert all(p.stat().st_size <= 16384 for p in out.iterdir())
+
+
+def test_a_joined_run_goes_on_after_the_tokenizer_and_the_aligner(tmp_path: Path) -> None:
+    work, out, back = tmp_path / "work", tmp_path / "out", tmp_path / "back"
+    kept = ["tokens.npy", "speakers.npy", "align.json.gz", "logs/tokenizer.done", "logs/align.done"]
+    for name in (*kept, "logs/prepare.done", "logs/lm.done"):
+        (work / name).parent.mkdir(parents=True, exist_ok=True)
+        (work / name).write_text(name)
+    assert collect.pack(work, out) == []
+    collect.join(out, back)
+    assert all((back / name).read_text() == name for name in kept)
+    state = Runner(recipe(tmp_path, back, 1, 60, ("12", "15"), ()), back, 60).state
+    assert {name for name, now in state.items() if now == "done"} == {"tokenizer", "align"}
 
 
 def test_rows_of_pieces() -> None:
