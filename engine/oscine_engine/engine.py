@@ -1,8 +1,9 @@
 """The public face of the engine: load a model, open sessions."""
 
 import asyncio
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -11,7 +12,7 @@ import torch
 
 from oscine_engine.checkpoint.layout import LMFile
 from oscine_engine.checkpoint.load import Checkpoint, load
-from oscine_engine.errors import CheckpointError, UnknownVoice
+from oscine_engine.errors import CheckpointError, InvalidInput, UnknownVoice
 from oscine_engine.events import SessionRequest
 from oscine_engine.flow.runner import FlowPrefix, FlowRunner
 from oscine_engine.flow.runner import page_shape as flow_page_shape
@@ -44,6 +45,7 @@ class EngineSettings:
     model: a model directory; None is the embedded voice. lm_file: "llm", or "llm.rl" for the reinforced variant.
     threads: CPU threads of one tick, set for the whole process; the embedded voice's steps are too short to share out.
     max_streams: sessions at once. max_waiting_s: seconds of audio computed ahead of what the listener's side took.
+    Raises InvalidInput for limits that nothing could run under.
     """
 
     model: Path | None = None
@@ -52,6 +54,20 @@ class EngineSettings:
     threads: int = 1
     max_streams: int = 8
     max_waiting_s: float = 10.0
+
+    def __post_init__(self) -> None:
+        for name in ("threads", "max_streams"):
+            if (count := getattr(self, name)) < 1:
+                raise InvalidInput(f"{name} must be at least 1, not {count}")
+        if not 0 < self.max_waiting_s < math.inf:
+            raise InvalidInput(f"max_waiting_s must be a number of seconds above 0, not {self.max_waiting_s}")
+
+
+class Prompts(NamedTuple):
+    """One voice before sentences read whole and before those read as they come."""
+
+    whole: Prompt
+    interleaved: Prompt
 
 
 class Load(NamedTuple):
@@ -90,6 +106,7 @@ class Engine:
         self._tokenizer = checkpoint.tokenizer
         self._front_end = FrontEnd(config.text.front_end, checkpoint.tokenizer)
         self._prefixes: dict[str, FlowPrefix] = {}
+        self._prompts: dict[str, Prompts] = {}
         self.sample_rate = config.vocoder.sampling_rate
         self._loop = DeviceLoop(
             Stages(self._lm, self._flow, self._vocoder),
@@ -112,6 +129,11 @@ class Engine:
         return self._voices
 
     @property
+    def failed(self) -> bool:
+        """The device loop has met a fault it cannot go on from: every session has ended and none will open."""
+        return self._loop.failed
+
+    @property
     def load_now(self) -> Load:
         """What running sessions hold at this moment."""
         pools = (self._lm.pool, self._flow.pool)
@@ -119,8 +141,8 @@ class Engine:
         return Load(self._loop.admitted, sum(pool.num_pages - pool.num_free for pool in pools) - voices)
 
     async def open(self, request: SessionRequest | None = None) -> Session:
-        """A new session. Raises UnknownVoice, InvalidInput, Overloaded when `max_streams` are running, or Cancelled
-        outside the engine's `async with` block."""
+        """A new session. Raises UnknownVoice, InvalidInput, Overloaded when `max_streams` are running, Unavailable
+        once the engine has failed, or Cancelled outside its `async with` block."""
         request = request or SessionRequest()
         voice = request.voice if request.voice is not None else next(iter(self._voices), None)
         if voice is None:
@@ -144,16 +166,19 @@ class Engine:
         self._front_end.warm()
         for name, voice in self._voices.items():
             self._prefixes[name] = self._flow.register(voice.flow_speech_tokens, voice.mel, voice.embedding)
+            self._prompts[name] = self._read(voice)
+
+    def _read(self, voice: VoicePrompt) -> Prompts:
+        short = whole = Prompt(tuple(self._tokenizer.encode(voice.prompt_text)))
+        if voice.lm_speech_tokens.numel():
+            # An interleaved start would have to wait for the text of this speech (it is laid in blocks of its own).
+            transcript = tuple(self._front_end.whole(voice.transcript))
+            whole = replace(short, transcript=transcript, speech=tuple(voice.lm_speech_tokens.tolist()))
+        return Prompts(whole, short)
 
     def _open_segment(self, name: str, whole: bool, seed: int) -> Segment:
-        voice = self._voices[name]
-        prefix = tuple(self._tokenizer.encode(voice.prompt_text))
-        prompt = Prompt(prefix)
-        if whole and voice.lm_speech_tokens.numel():
-            # An interleaved start would have to wait for the text of this speech (it is laid in blocks of its own).
-            prompt = Prompt(
-                prefix, tuple(self._front_end.whole(voice.transcript)), tuple(voice.lm_speech_tokens.tolist())
-            )
+        prompts = self._prompts[name]
+        prompt = prompts.whole if whole else prompts.interleaved
         return Segment(
             lm=self._lm.open(prompt, mode="whole" if whole else "interleaved", seed=seed, limit=self._longest),
             prefix=self._prefixes[name],

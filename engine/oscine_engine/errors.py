@@ -45,6 +45,12 @@ class Cancelled(OscineError):
     code = "cancelled"
 
 
+class Unavailable(OscineError):
+    """The engine has failed and takes no more sessions; another one may."""
+
+    code = "unavailable"
+
+
 class InternalError(OscineError):
     """A fault of the engine, not of the request."""
 

@@ -62,6 +62,11 @@ class Session:
         """`Stats.busy_s` up to the last audio so far."""
         return self._stream.busy_s
 
+    @property
+    def working(self) -> bool:
+        """There is something to compute for this session just now, rather than text or a listener to wait for."""
+        return self._stream.busy_since is not None
+
     async def append(self, text: str) -> None:
         """Append text, cut anywhere, even inside a surrogate pair. Raises InvalidInput after `finish`.
 

@@ -8,7 +8,7 @@ import pytest
 
 from oscine_engine.checkpoint import synthetic
 from oscine_engine.engine import Engine, EngineSettings
-from oscine_engine.errors import Cancelled, InternalError
+from oscine_engine.errors import Cancelled, InternalError, Unavailable
 from oscine_engine.runtime.device_loop import Stream
 from oscine_engine.runtime.stages import Lane, Stages
 from oscine_engine.scheduler.policy import Stage
@@ -61,5 +61,6 @@ async def test_a_loop_that_cannot_go_on_tells_everybody(model: Path, monkeypatch
             with pytest.raises(InternalError, match="restart"):
                 async for _ in session:
                     pass
-        with pytest.raises(Cancelled, match="not running"):
+        assert engine.failed
+        with pytest.raises(Unavailable, match="restart"):
             await engine.open()

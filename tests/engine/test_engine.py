@@ -1,6 +1,7 @@
 """The engine as a program uses it: real models of random weights, in process."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from oscine_engine.events import Audio, Done, Event, Flushed, Mode, SessionReque
 from oscine_engine.lm.packed import page_shape
 from oscine_engine.runtime.pages import PagePool
 from oscine_engine.session import MOST_SENTENCES, Session
+from oscine_engine.text.tokenizer import Tokenizer
 
 TEXT = "Good morning, dear friend. It rains."
 LONG = "This goes on and on, as long as anybody cares to listen to it, and then some more. " * 4
@@ -319,6 +321,29 @@ async def test_a_fault_in_a_stage_ends_that_tick_and_the_loop_lives_on(
         await idle(engine)
         await speak(engine)
         await idle(engine)
+
+
+async def test_the_device_thread_reads_no_prompts(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    spoken = with_voice(checkpoint, transcript="Yes.", lm_speech_tokens=torch.tensor([7, 8], dtype=torch.int32))
+    readers = set()
+    encode = Tokenizer.encode
+
+    def seen(tokenizer: Tokenizer, text: str) -> list[int]:
+        readers.add(threading.current_thread().name)
+        return encode(tokenizer, text)
+
+    monkeypatch.setattr(Tokenizer, "encode", seen)
+    async with Engine(spoken, EngineSettings()) as engine:
+        await speak(engine, voice="bad")
+    assert readers and "oscine-device" not in readers
+
+
+@pytest.mark.parametrize(
+    "limits", [{"threads": 0}, {"max_streams": 0}, {"max_waiting_s": 0.0}, {"max_waiting_s": float("nan")}]
+)
+def test_limits_that_nothing_could_run_under(limits: dict[str, int]) -> None:
+    with pytest.raises(InvalidInput, match=next(iter(limits))):
+        EngineSettings(**limits)  # type: ignore[arg-type]
 
 
 async def test_a_sentence_that_says_nothing_ends(tmp_path: Path) -> None:

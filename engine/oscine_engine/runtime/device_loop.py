@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from oscine_engine.errors import Cancelled, InternalError, OscineError, Overloaded
+from oscine_engine.errors import Cancelled, InternalError, OscineError, Overloaded, Unavailable
 from oscine_engine.events import Audio, Done, Event, Flushed, Stats
 from oscine_engine.planner import Begin, End, Ids, Step
 from oscine_engine.runtime.pages import PoolExhausted
@@ -118,6 +118,7 @@ class DeviceLoop:
         self.admitted = 0
         self._admission = threading.Lock()
         self._running = False
+        self.failed = False
         self._thread = threading.Thread(target=self._run, name="oscine-device", daemon=True)
 
     def start(self) -> None:
@@ -130,9 +131,15 @@ class DeviceLoop:
         self._thread.join()
 
     def open(self, voice: str, seed: int, deliver: Deliver) -> Stream:
-        """Admit a stream. Raises Overloaded when `max_streams` are running, Cancelled while the loop is not."""
+        """Admit a stream.
+
+        Raises Overloaded when `max_streams` are running, Unavailable once the loop has failed, Cancelled before `start`
+        and after `close`.
+        """
         stream = Stream(voice, seed, deliver, arrived=time.monotonic())
         with self._admission:
+            if self.failed:
+                raise Unavailable("the engine has failed; restart it")
             if not self._running:
                 raise Cancelled("the engine is not running: open sessions inside its `async with` block")
             if self.admitted >= self._max_streams:
@@ -161,9 +168,12 @@ class DeviceLoop:
         except Exception:
             log.critical("the device loop failed: its streams end, and the engine takes no more", exc_info=True)
             with self._admission:
-                self._running = False
-            for stream in self._streams:
-                stream.deliver(InternalError("the engine has failed; restart it"))
+                self._running, self.failed = False, True
+            try:
+                self._obey(wait=False)  # a session just opened may still be on its way in
+            finally:
+                for stream in self._streams:
+                    stream.deliver(InternalError("the engine has failed; restart it"))
 
     def _turn(self) -> None:
         """Pick a stage, run the commands that are there, tick the stage for all that are still ready in it."""
