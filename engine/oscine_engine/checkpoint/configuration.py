@@ -5,6 +5,7 @@ max_token_text_ratio (20) and front_end (plain or phones); at the top level, n_t
 """
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
@@ -76,6 +77,7 @@ def _language_model(path: Path, speech: Mapping[str, Any]) -> LMConfig:
     if not isinstance(trunk, dict) or trunk.get("model_type", "qwen2") != "qwen2":
         raise CheckpointError(f"{path} must describe a qwen2 model")
     size = speech.get("speech_token_size", LMConfig().speech_token_size)
+    _check_alike(size, LMConfig().speech_token_size, "llm.speech_token_size")
     tables = {"speech_token_size": size, "decoder_rows": size + _CONTROL_ROWS}
     config = _checked(LMConfig, {**trunk, **tables}, path.name)
     for key in ("llm_input_size", "llm_output_size"):
@@ -85,7 +87,7 @@ def _language_model(path: Path, speech: Mapping[str, Any]) -> LMConfig:
 
 
 def _checked(kind: type[T], values: Mapping[str, Any], where: str) -> T:
-    """`kind` from the plain values among `values`, each of its default's type."""
+    """`kind` from the plain values among `values`, each like its default: see `_check_alike`."""
     default = kind()
     taken: dict[str, Any] = {}
     for item in fields(default):  # type: ignore[arg-type]
@@ -93,11 +95,25 @@ def _checked(kind: type[T], values: Mapping[str, Any], where: str) -> T:
         if item.name not in values or not isinstance(usual, int | float | str | tuple):
             continue
         value = _tuples(values[item.name])
-        number = isinstance(usual, float) and isinstance(value, int | float)
-        if isinstance(value, bool) or not (isinstance(value, type(usual)) or number):
-            raise CheckpointError(f"{where}.{item.name} is {value!r}; it must be like {usual!r}")
-        taken[item.name] = float(value) if number else value
+        _check_alike(value, usual, f"{where}.{item.name}")
+        taken[item.name] = float(value) if isinstance(usual, float) else value
     return kind(**taken)
+
+
+def _check_alike(value: Any, usual: Any, name: str) -> None:
+    """Raise CheckpointError unless `value` has the type of `usual`, inside tuples too, and whole numbers its sign."""
+    if isinstance(usual, tuple):
+        fits = isinstance(value, tuple)
+        for item in value if fits else ():
+            _check_alike(item, usual[0], name)
+    elif isinstance(usual, float):
+        fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    elif isinstance(usual, int):
+        fits = isinstance(value, int) and not isinstance(value, bool) and (value > 0 or usual <= 0)
+    else:
+        fits = isinstance(value, type(usual))
+    if not fits:
+        raise CheckpointError(f"{name}: {value!r} does not fit; it must be like {usual!r}")
 
 
 def _tuples(value: Any) -> Any:
@@ -105,7 +121,7 @@ def _tuples(value: Any) -> Any:
 
 
 def _validate(config: ModelConfig, path: Path) -> None:
-    flow, cfm, text = config.flow, config.flow.cfm, config.text
+    flow, cfm, text, hift = config.flow, config.flow.cfm, config.text, config.vocoder
     chunk = flow.dit.static_chunk_size
     faults = {
         f"cfm solver {cfm.solver}, schedule {cfm.t_scheduler}: only euler and cosine are known": (
@@ -124,9 +140,15 @@ def _validate(config: ModelConfig, path: Path) -> None:
         "min_token_text_ratio must be at least 0 and below max_token_text_ratio": (
             not 0 <= text.min_token_text_ratio < text.max_token_text_ratio
         ),
-        f"hift samples per frame {config.vocoder.samples_per_frame} and sample_rate {config.sample_rate} must give "
+        "hift: each list of kernel sizes must be as long as the list of rates or dilations it goes with": (
+            len(hift.upsample_kernel_sizes) != len(hift.upsample_rates)
+            or len(hift.source_resblock_kernel_sizes) != len(hift.upsample_rates)
+            or len(hift.source_resblock_dilation_sizes) != len(hift.source_resblock_kernel_sizes)
+            or len(hift.resblock_dilation_sizes) != len(hift.resblock_kernel_sizes)
+        ),
+        f"hift samples per frame {hift.samples_per_frame} and sample_rate {config.sample_rate} must give "
         f"{flow.input_frame_rate * flow.token_mel_ratio} frames a second": (
-            config.vocoder.samples_per_frame * flow.input_frame_rate * flow.token_mel_ratio != config.sample_rate
+            hift.samples_per_frame * flow.input_frame_rate * flow.token_mel_ratio != config.sample_rate
         ),
     }
     found = [text for text, wrong in faults.items() if wrong]

@@ -155,7 +155,7 @@ def read(path: Path) -> Document:
     """Parse one file. Raises CheckpointError if it is not YAML or not a mapping."""
     try:
         root = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError) as error:  # the latter: bad UTF-8, or a date that is none
         raise CheckpointError(f"{path} is not a readable YAML file: {error}") from error
     if not isinstance(root, dict):
         raise CheckpointError(f"{path} must be a mapping at its top level")

@@ -70,7 +70,16 @@ def load(
         flow=flow,
         vocoder=vocoder,
         tokenizer=tokenizer,
-        voices=read_voices(files.voices, tokenizer.decode) if files.voices else {},
+        voices=_voices(files.voices, tokenizer, config.lm.speech_token_size) if files.voices else {},
         noise=default_noise(config),
         files=files,
     )
+
+
+def _voices(path: Path, tokenizer: Tokenizer, speech_ids: int) -> dict[str, VoicePrompt]:
+    voices = read_voices(path, tokenizer.decode)
+    for name, voice in voices.items():
+        ids = torch.cat([voice.lm_speech_tokens, voice.flow_speech_tokens])
+        if (highest := int(ids.max())) >= speech_ids:
+            raise CheckpointError(f"{path}: voice {name!r} has speech id {highest}; the model has {speech_ids}")
+    return voices

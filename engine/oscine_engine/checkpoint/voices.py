@@ -19,6 +19,7 @@ from oscine_engine.text.marks import END_OF_PROMPT
 from oscine_engine.voices.prompt import Language, VoicePrompt
 
 _NEEDED = ("flow_prompt_speech_token", "prompt_speech_feat", "flow_embedding")
+_LM_SPEECH = "llm_prompt_speech_token"
 _log = logging.getLogger(__name__)
 
 
@@ -26,7 +27,7 @@ def read_voices(path: Path, decode: Callable[[list[int]], str]) -> dict[str, Voi
     """Every usable voice of the file; `decode` turns text ids into text.
 
     Entries without a flow prompt (speaker embeddings alone, as older models had) are skipped with a warning. Raises
-    CheckpointError for a file that is not plain data or an entry whose shapes do not fit.
+    CheckpointError for a file that is not plain data or an entry whose types or shapes do not fit.
     """
     try:
         table = torch.load(path, map_location="cpu", weights_only=True)
@@ -48,11 +49,14 @@ def read_voices(path: Path, decode: Callable[[list[int]], str]) -> dict[str, Voi
 
 def _voice(name: str, entry: Mapping[str, Any], decode: Callable[[list[int]], str]) -> VoicePrompt:
     spoken = entry.get("prompt_text", "")
-    text = decode(spoken.flatten().tolist()) if isinstance(spoken, Tensor) else str(spoken)
+    text = decode(_ids(name, entry, "prompt_text").tolist()) if isinstance(spoken, Tensor) else str(spoken)
     prefix, mark, tail = text.partition(END_OF_PROMPT)
     transcript = str(entry.get("transcript", tail))
-    tokens = _ids(entry["flow_prompt_speech_token"])
-    mel = entry["prompt_speech_feat"].float().flatten(0, -2)
+    tokens = _ids(name, entry, "flow_prompt_speech_token")
+    mel = _tensor(name, entry, "prompt_speech_feat").float()
+    if mel.dim() < 2:
+        raise InvalidInput(f"voice {name!r}: prompt_speech_feat must be [1, frames, 80]")
+    mel = mel.flatten(0, -2)
     count = min(tokens.numel(), mel.shape[0] // 2)
     return VoicePrompt(
         name=name,
@@ -60,15 +64,26 @@ def _voice(name: str, entry: Mapping[str, Any], decode: Callable[[list[int]], st
         description=str(entry.get("description", "")),
         prompt_text=prefix + mark,
         transcript=transcript,
-        lm_speech_tokens=_ids(entry.get("llm_prompt_speech_token", torch.zeros(0))),
+        lm_speech_tokens=_ids(name, {_LM_SPEECH: torch.zeros(0, dtype=torch.int32), **entry}, _LM_SPEECH),
         flow_speech_tokens=tokens[:count],
         mel=mel[: 2 * count],
-        embedding=entry["flow_embedding"].float().flatten(),
+        embedding=_tensor(name, entry, "flow_embedding").float().flatten(),
     )
 
 
-def _ids(value: Tensor) -> Tensor:
-    return value.flatten().to(torch.int32)
+def _tensor(name: str, entry: Mapping[str, Any], key: str) -> Tensor:
+    value = entry[key]
+    if not isinstance(value, Tensor):
+        raise InvalidInput(f"voice {name!r}: {key} must be a tensor, not {type(value).__name__}")
+    return value
+
+
+def _ids(name: str, entry: Mapping[str, Any], key: str) -> Tensor:
+    """int32 [n]. Raises InvalidInput for what are no ids."""
+    value = _tensor(name, entry, key).flatten()
+    if value.is_floating_point() or value.is_complex() or (value.numel() and int(value.min()) < 0):
+        raise InvalidInput(f"voice {name!r}: {key} must hold whole numbers from 0 up")
+    return value.to(torch.int32)
 
 
 def _language(given: object, text: str) -> Language:

@@ -175,6 +175,32 @@ def test_voice_of_a_wrong_shape(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("flow_prompt_speech_token", [1, 2, 3]),
+        ("flow_prompt_speech_token", torch.tensor([[-1, 2]])),
+        ("llm_prompt_speech_token", "none"),
+        ("prompt_speech_feat", None),
+        ("prompt_speech_feat", torch.zeros(80)),
+        ("flow_embedding", 1.5),
+        ("prompt_text", torch.tensor([0.5])),
+    ],
+)
+def test_voice_of_a_wrong_type(tmp_path: Path, key: str, value: object) -> None:
+    torch.save({"bad": {**released_entry(), key: value}}, tmp_path / "spk2info.pt")
+    with pytest.raises(CheckpointError, match=f"bad.*{key}"):
+        read_voices(tmp_path / "spk2info.pt", lambda ids: "")
+
+
+def test_voice_of_another_model(model: Path, written: Path) -> None:
+    tokens = torch.full((10,), synthetic.TINY.lm.speech_token_size, dtype=torch.int32)
+    voice = load(written).voices["synthetic"]
+    write_voices({"far": replace(voice, flow_speech_tokens=tokens, mel=voice.mel[:20])}, model / layout.VOICES)
+    with pytest.raises(CheckpointError, match=r"far.*2187"):
+        load(model)
+
+
+@pytest.mark.parametrize(
     ("change", "said"),
     [
         ({"mel": torch.zeros(3, 80)}, "two frames"),
