@@ -79,6 +79,22 @@ def recipe(
     ]
 
 
+def leave_out(jobs: list[Job], names: set[str]) -> list[Job]:
+    """The jobs but for `names` and all that need one of them. Raises ValueError for a name that is none of theirs."""
+    if unknown := names - {job.name for job in jobs}:
+        raise ValueError(
+            f"no such stage: {', '.join(sorted(unknown))}; there are {', '.join(job.name for job in jobs)}"
+        )
+    kept: list[Job] = []
+    gone = set(names)
+    for job in jobs:
+        if gone.isdisjoint((job.name, *job.after)):
+            kept.append(job)
+        else:
+            gone.add(job.name)
+    return kept
+
+
 class Runner:
     """Starts jobs when what they need has ended well, and keeps their state."""
 
@@ -177,10 +193,10 @@ def main() -> None:
     prepare = [*(("--held-out", str(a.held_out)) if a.held_out else ()), *(("--limit", a.limit) if a.limit else ())]
     hift = ("--start", str(a.hift_start), "--lr-scale", "1") if a.hift_start else ()
     jobs = recipe(a.data, a.work, a.gpus, a.minutes * 60, tuple(a.mix), tuple(prepare), hift)
-    unknown = set(a.without) - {j.name for j in jobs}
-    if unknown:
-        parser.error(f"no such stage: {', '.join(sorted(unknown))}; there are {', '.join(j.name for j in jobs)}")
-    kept = [j for j in jobs if j.name not in a.without and not set(j.after) & set(a.without)]
+    try:
+        kept = leave_out(jobs, set(a.without))
+    except ValueError as error:
+        parser.error(str(error))
     sys.exit(0 if Runner(kept, a.work, a.minutes * 60).run() else 1)
 
 

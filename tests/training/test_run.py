@@ -7,7 +7,7 @@ import pytest
 
 from training import collect, loop
 from training.data import Batch, bucketed, grams, index_rows, key, nearly, upload
-from training.run import Job, Runner, recipe
+from training.run import Job, Runner, leave_out, recipe
 
 
 def test_failure_leaves_out_what_needs_it_and_nothing_else(tmp_path: Path) -> None:
@@ -51,6 +51,14 @@ def test_the_plan_of_a_long_run(tmp_path: Path) -> None:
     assert 60 <= budgets["align"] <= 90
     assert budgets["lm"] == budgets["flow"] == budgets["hift"] == 1000 - 0.13 * 1500 - 20
     assert budgets["hift_tuned"] == 980
+
+
+def test_a_stage_left_out_takes_along_what_needs_it(tmp_path: Path) -> None:
+    jobs = recipe(tmp_path, tmp_path, 2, 1500, ("12", "15"), ())
+    assert [job.name for job in leave_out(jobs, {"flow", "align"})] == ["prepare", "hift", "tokenizer", "lm"]
+    assert leave_out(jobs, set()) == jobs
+    with pytest.raises(ValueError, match="no such stage: lm2; there are prepare"):
+        leave_out(jobs, {"lm2"})
 
 
 def test_pack_and_join(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
