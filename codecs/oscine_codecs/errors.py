@@ -1,5 +1,9 @@
-"""The one error of this room."""
+"""The errors of this room."""
 
 
 class CodecError(ValueError):
     """Samples or bytes that cannot be converted, or a codec library that is missing; the message says what to do."""
+
+
+class CodecMissing(CodecError):
+    """The library of a codec is not installed on this machine."""

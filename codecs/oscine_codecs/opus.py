@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oscine_codecs import pcm
-from oscine_codecs.errors import CodecError
+from oscine_codecs.errors import CodecError, CodecMissing
 
 SAMPLE_RATES = (8000, 12000, 16000, 24000, 48000)
 MIN_BITRATE, MAX_BITRATE = 6000, 510000
@@ -29,8 +29,7 @@ _MAX_PACKET_FRAMES_OF_20_MS = 6
 @functools.cache
 def _opuslib() -> ModuleType:
     """opuslib with its low-level modules loaded; it cannot even be imported without libopus, so not at our import."""
-    if ctypes.util.find_library("opus") is None:
-        raise CodecError("the Opus library is missing; install libopus0 (apt-get install libopus0)")
+    require()
     import opuslib.api.ctl
     import opuslib.api.decoder
     import opuslib.api.encoder
@@ -40,9 +39,16 @@ def _opuslib() -> ModuleType:
     return module
 
 
+@functools.cache
 def available() -> bool:
-    """Whether libopus is installed, so that Opus can be offered at all."""
+    """Whether libopus is installed, so that Opus can be offered at all. Looked up once: a search starts processes."""
     return ctypes.util.find_library("opus") is not None
+
+
+def require() -> None:
+    """Raise CodecMissing, which tells how to install it, if libopus is not there."""
+    if not available():
+        raise CodecMissing("the Opus library is missing; install libopus0 (apt-get install libopus0), then start again")
 
 
 def _checked(result: int, doing: str) -> int:

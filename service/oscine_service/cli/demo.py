@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import grpc
 import numpy as np
 
+from oscine_codecs import opus
 from oscine_codecs.opus import OpusDecoder
 from oscine_engine.engine import Engine, EngineSettings
 from oscine_engine.errors import InternalError
@@ -30,6 +31,7 @@ WORD_S = 0.12
 
 async def demo(settings: EngineSettings, output: Path) -> None:
     """Serve on a free port, stream TEXT in word by word, write the speech to `output`, print the latency."""
+    opus.require()
     print("loading the model", flush=True)
     engine = Engine.load(settings)
     with open_sink(output, engine.sample_rate) as sink:

@@ -8,12 +8,13 @@ import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+from oscine_codecs import opus
 from oscine_engine.engine import Engine, EngineSettings
 from oscine_engine.errors import InvalidInput
 from oscine_engine.events import Audio, Done, SessionRequest
 from oscine_engine.session import Session
 from oscine_service.cli.progress import Progress
-from oscine_service.cli.sinks import open_sink
+from oscine_service.cli.sinks import OPUS_SUFFIXES, open_sink
 
 READ_BYTES = 4096
 
@@ -21,6 +22,8 @@ READ_BYTES = 4096
 async def say(settings: EngineSettings, text: str, request: SessionRequest, output: Path | None) -> None:
     """Speak `text`, or standard input if it is "-", and show how fast it went on standard error."""
     pieces = standard_input() if text == "-" else _whole(text)
+    if output is not None and output.suffix in OPUS_SUFFIXES:
+        opus.require()
     engine = Engine.load(settings)
     progress = Progress(engine.sample_rate)
     with open_sink(output, engine.sample_rate) as sink:

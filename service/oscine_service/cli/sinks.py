@@ -84,7 +84,8 @@ class Player:
         )
 
 
-FILES: dict[str, Callable[[BinaryIO, int], Sink]] = {".wav": WavFile, ".ogg": OpusFile, ".opus": OpusFile}
+OPUS_SUFFIXES = (".ogg", ".opus")
+FILES: dict[str, Callable[[BinaryIO, int], Sink]] = {".wav": WavFile, **dict.fromkeys(OPUS_SUFFIXES, OpusFile)}
 
 
 @contextmanager
