@@ -7,6 +7,7 @@ model is imported by its command: help comes at once, and an interrupt while lib
 import argparse
 import asyncio
 import logging
+import math
 import os
 import signal
 import sys
@@ -82,13 +83,16 @@ def _command(options: argparse.Namespace) -> Coroutine[Any, Any, None]:
     from oscine_engine.engine import EngineSettings
     from oscine_engine.events import Mode, SessionRequest
     from oscine_service.cli import demo, say, serve, voices
+    from oscine_service.limits import Limits
 
     if options.command == "voices":
         return voices.voices(options.model)
     settings = EngineSettings(model=options.model, lm_file=options.lm_file, max_streams=options.max_streams)
     match options.command:
         case "serve":
-            return serve.serve(settings, options.host, options.port)
+            return serve.serve(
+                settings, options.host, options.port, Limits(options.idle_timeout, options.write_timeout)
+            )
         case "say":
             mode = options.mode or ("auto" if options.text == "-" else "sentence")
             request = SessionRequest(voice=options.voice, mode=Mode(mode), seed=options.seed)
@@ -113,6 +117,21 @@ def _parser() -> argparse.ArgumentParser:
     serving = commands.add_parser("serve", help="run the gRPC service")
     serving.add_argument("--host", default="127.0.0.1", help="address to listen on (default %(default)s)")
     serving.add_argument("--port", type=_port, default=50051, help="0 picks a free one (default %(default)s)")
+
+    serving.add_argument(
+        "--idle-timeout",
+        type=_seconds,
+        default=300.0,
+        metavar="SECONDS",
+        help="end a call whose client sends nothing with nothing left to say (default %(default)g)",
+    )
+    serving.add_argument(
+        "--write-timeout",
+        type=_seconds,
+        default=60.0,
+        metavar="SECONDS",
+        help="end a call whose client takes no response (default %(default)g)",
+    )
 
     saying = commands.add_parser("say", help="speak a text, or standard input as it comes")
     saying.add_argument("text", help="what to say; - reads standard input")
@@ -151,6 +170,16 @@ def _count(text: str) -> int:
     if not text.isdecimal() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 up")
     return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not seconds > 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0 (inf for no limit)")
+    return seconds
 
 
 def _output(text: str) -> Path:

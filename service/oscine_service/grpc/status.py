@@ -2,14 +2,27 @@
 
 import grpc
 
-from oscine_codecs.errors import CodecError
-from oscine_engine.errors import Cancelled, CheckpointError, InvalidInput, OscineError, Overloaded, UnknownVoice
+from oscine_codecs.errors import CodecError, CodecMissing
+from oscine_engine.errors import (
+    Cancelled,
+    CheckpointError,
+    InvalidInput,
+    OscineError,
+    Overloaded,
+    Unavailable,
+    UnknownVoice,
+)
+from oscine_service.errors import Idle, Stalled
 
 _TABLE: tuple[tuple[type[Exception], grpc.StatusCode], ...] = (
     (UnknownVoice, grpc.StatusCode.NOT_FOUND),
     (InvalidInput, grpc.StatusCode.INVALID_ARGUMENT),
+    (CodecMissing, grpc.StatusCode.FAILED_PRECONDITION),
     (CodecError, grpc.StatusCode.INVALID_ARGUMENT),
     (Overloaded, grpc.StatusCode.RESOURCE_EXHAUSTED),
+    (Unavailable, grpc.StatusCode.UNAVAILABLE),
+    (Idle, grpc.StatusCode.DEADLINE_EXCEEDED),
+    (Stalled, grpc.StatusCode.ABORTED),
     (Cancelled, grpc.StatusCode.CANCELLED),
     (CheckpointError, grpc.StatusCode.FAILED_PRECONDITION),
     (OscineError, grpc.StatusCode.INTERNAL),

@@ -1,0 +1,47 @@
+"""Writes the responses of one call."""
+
+import asyncio
+from typing import TypeAlias
+
+import grpc
+
+from oscine_engine.errors import InvalidInput
+from oscine_proto.oscine.v1 import speech_pb2 as pb
+from oscine_service.errors import Stalled
+from oscine_service.grpc.requests import Request
+
+Context: TypeAlias = "grpc.aio.ServicerContext[Request | InvalidInput, pb.SynthesizeResponse]"
+
+
+class Sender:
+    """`sent_at`: when the last response had been taken, on the event loop's clock.
+
+    A write that has begun cannot be taken back: cancelling `send` only stops waiting for it. A call must not be aborted
+    before `settle`, or grpc refuses the abort and the client waits for ever.
+    """
+
+    def __init__(self, context: Context, timeout_s: float) -> None:
+        self._context = context
+        self._timeout = timeout_s
+        self._write: asyncio.Future[None] | None = None
+        self.sent_at = asyncio.get_running_loop().time()
+
+    @property
+    def writing(self) -> bool:
+        """A response waits to be taken."""
+        return self._write is not None and not self._write.done()
+
+    async def send(self, response: pb.SynthesizeResponse) -> None:
+        """Raises Stalled if the client's side does not take it in time."""
+        self._write = asyncio.ensure_future(self._context.write(response))
+        self._write.add_done_callback(lambda write: write.cancelled() or write.exception())
+        done, _ = await asyncio.wait([self._write], timeout=self._timeout)
+        if not done:
+            raise Stalled(f"no response was taken for {self._timeout:g} s: read them as they come")
+        await self._write
+        self.sent_at = asyncio.get_running_loop().time()
+
+    async def settle(self) -> None:
+        """Wait for a write that a `send` left behind, whatever comes of it."""
+        if self._write is not None:
+            await asyncio.wait([self._write])
