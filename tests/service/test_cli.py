@@ -47,6 +47,7 @@ def test_wrong_arguments_are_named(tmp_path: Path) -> None:
     check_failed(run("say", "Hello.", "-o", tmp_path / "x.mp3"), 2, ".wav", ".ogg", ".opus", "x.mp3")
     check_failed(run("serve", "--port", "65536"), 2, "65536", "65535")
     check_failed(run("serve", "--max-streams", "0"), 2, "--max-streams")
+    check_failed(run("serve", "--idle-timeout", "0"), 2, "--idle-timeout", "above 0")
     check_failed(run("say"), 2, "text")
     assert files(tmp_path) == set()
 
@@ -92,6 +93,22 @@ def test_a_text_becomes_a_file(model: Path, tmp_path: Path) -> None:
     assert piped.returncode == 0, piped.stderr
     assert soundfile.info(tmp_path / "x.opus").duration == pytest.approx(seconds)
     assert files(tmp_path) == {"new", "x.opus"} and files(tmp_path / "new") == {"x.wav"}
+
+
+def test_a_machine_without_libopus_is_told_what_to_install(model: Path, tmp_path: Path) -> None:
+    without = (sys.executable, "-c", f"import ctypes.util; ctypes.util.find_library = lambda name: None; {COMMAND[2]}")
+    for arguments in (("say", "Hi.", "-o", tmp_path / "x.opus"), ("demo", "-o", tmp_path / "x.wav")):
+        done = subprocess.run((*without, *arguments, "--model", model), capture_output=True, timeout=PATIENCE_S)
+        check_failed(done, 1, "apt-get install libopus0")
+        assert b"loading" not in done.stdout
+    assert files(tmp_path) == set()
+    with subprocess.Popen(
+        (*without, "serve", "--port", "0", "--model", model), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith(b"serving on")
+        process.terminate()
+        assert "only PCM16" in (line := next(lines(process))) and "libopus0" in line
 
 
 def lines(process: "subprocess.Popen[bytes]") -> Iterator[str]:

@@ -12,6 +12,8 @@ from oscine_proto.oscine.v1 import speech_pb2 as pb
 from tests.service.calls import FLUSH, config, converse, text
 from tests.service.conftest import Service
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 METHOD = "/oscine.v1.SpeechService/Synthesize"
 LONG = "This goes on and on, as long as anybody cares to listen to it, and then some more. " * 8
 
@@ -39,13 +41,6 @@ REFUSED: list[tuple[str, Sequence[pb.SynthesizeRequest], grpc.StatusCode, str]] 
 ]
 
 
-async def idle(service: Service) -> None:
-    """Wait until the engine holds nothing but its voices. Fails after five seconds."""
-    async with asyncio.timeout(5):
-        while service.engine.load_now != (0, 0):
-            await asyncio.sleep(0.01)
-
-
 @pytest.mark.parametrize(("requests", "code", "details"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
 async def test_bad_input_is_refused_and_says_why(
     service: Service, requests: Sequence[pb.SynthesizeRequest], code: grpc.StatusCode, details: str
@@ -54,7 +49,7 @@ async def test_bad_input_is_refused_and_says_why(
     assert heard.code is code
     assert details in heard.details
     assert heard.audio == []
-    await idle(service)
+    await service.idle()
     after = await converse(service.speech, [config(), *text("All is well.")])
     assert after.code is grpc.StatusCode.OK
 
@@ -69,7 +64,7 @@ async def test_a_late_bad_request_loses_nothing_accepted_before_it(
     heard = await converse(service.speech, [config(), *text("First this. ", "Then that."), late, *text("Not this.")])
     assert heard.code is grpc.StatusCode.INVALID_ARGUMENT
     assert heard.samples == good.samples
-    await idle(service)
+    await service.idle()
 
 
 async def test_text_that_is_not_utf8_is_the_clients_fault(service: Service) -> None:
@@ -96,7 +91,7 @@ async def test_a_refusal_always_arrives(service: Service) -> None:
         for _ in range(300):
             heard = await converse(service.speech, [config(), *text("…")])
             assert heard.code is grpc.StatusCode.INVALID_ARGUMENT
-            await idle(service)
+            await service.idle()
 
 
 async def test_cancelling_after_the_first_audio_frees_everything(service: Service) -> None:
@@ -106,7 +101,7 @@ async def test_cancelling_after_the_first_audio_frees_everything(service: Servic
             if response.HasField("audio"):
                 call.cancel()
                 break
-        await idle(service)
+        await service.idle()
 
 
 async def test_a_closed_channel_frees_everything(service: Service) -> None:
@@ -114,7 +109,7 @@ async def test_a_closed_channel_frees_everything(service: Service) -> None:
         call = channel.stream_stream(METHOD)(iter([config().SerializeToString(), text(LONG)[0].SerializeToString()]))
         await call.read()
         assert service.engine.load_now != (0, 0)
-    await idle(service)
+    await service.idle()
 
 
 async def test_more_streams_than_fit_are_refused_with_a_hint(service: Service) -> None:
@@ -126,7 +121,7 @@ async def test_more_streams_than_fit_are_refused_with_a_hint(service: Service) -
     assert dict(await refused.trailing_metadata())["retry-after-ms"] == "1000"
     for call in calls:
         call.cancel()
-    await idle(service)
+    await service.idle()
 
 
 async def test_a_slow_reader_holds_the_engine_back(service: Service) -> None:
@@ -139,7 +134,7 @@ async def test_a_slow_reader_holds_the_engine_back(service: Service) -> None:
             await asyncio.sleep(2)
     assert now.streams == 1
     call.cancel()
-    await idle(service)
+    await service.idle()
 
 
 async def test_health_and_reflection_answer(service: Service) -> None:

@@ -1,14 +1,23 @@
-"""SpeechService.Synthesize over a real socket: what goes well."""
+"""SpeechService.Synthesize over a real socket, with the embedded voice: what goes well."""
 
 import asyncio
 
 import numpy as np
+import pytest
 
+from oscine_engine.checkpoint.load import Checkpoint, load
 from oscine_proto.oscine.v1 import speech_pb2 as pb
 from tests.service.calls import FLUSH, RATE, config, converse, decode_opus, text
 from tests.service.conftest import Service
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 SENTENCES = "Good morning, dear friend. It rains."
+
+
+@pytest.fixture(scope="session")
+def checkpoint() -> Checkpoint:
+    return load()
 
 
 async def test_a_call_starts_sounds_and_ends(service: Service) -> None:
@@ -17,13 +26,21 @@ async def test_a_call_starts_sounds_and_ends(service: Service) -> None:
     assert heard.kinds[-1] == "done"
     assert set(heard.kinds[1:-1]) == {"audio"}
     started, done = heard.responses[0].started, heard.responses[-1].done
-    assert (started.voice, started.seed, started.mode) == ("synthetic", 7, pb.MODE_SENTENCE)
+    assert (started.voice, started.seed, started.mode) == (next(iter(service.engine.voices)), 7, pb.MODE_SENTENCE)
     assert started.audio.sample_rate == RATE
     assert done.segments == 2
     assert done.audio_seconds == heard.samples / RATE
     assert done.first_packet_seconds > 0
     heard.check_contiguous()
     assert heard.samples == heard.pcm().size
+
+
+async def test_a_mandarin_voice_speaks_mandarin(service: Service) -> None:
+    voice = next(name for name, each in service.engine.voices.items() if each.language == "zh")
+    heard = await converse(service.speech, [config(voice), *text("你好,", "今天天气", "很好。")])
+    assert heard.responses[0].started.voice == voice
+    # Nine syllables, a natural one taking 0.1 to 0.5 seconds.
+    assert 0.9 < heard.responses[-1].done.audio_seconds < 4.5
 
 
 async def test_opus_carries_the_samples_that_pcm_carries(service: Service) -> None:
