@@ -119,7 +119,7 @@ class SynthesizeConfig(google.protobuf.message.Message):
     """Name of a voice; empty takes the model's default."""
     mode: Global___Mode.ValueType
     seed: builtins.int
-    """Same seed, voice and text give the same speech. Unset draws one; `started` tells which."""
+    """0 to 2^63 - 1. Same seed, voice and text give the same speech. Unset draws one; `started` tells which."""
     @property
     def audio(self) -> Global___AudioFormat: ...
     def __init__(

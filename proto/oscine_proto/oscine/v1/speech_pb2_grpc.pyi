@@ -66,8 +66,23 @@ class SpeechServiceStub(typing.Generic[_SpeechServiceSynthesizeType]):
     The first request must be a `config`; each later one appends text or flushes. Closing the sending side ends the
     input: the call ends with OK after `done`. Cancelling the call stops the work at once.
 
-    Errors: INVALID_ARGUMENT (a field is out of range, text that is not speakable, requests out of order), NOT_FOUND
-    (unknown voice), RESOURCE_EXHAUSTED (busy; try again later), INTERNAL (a fault of the service).
+    How a call may end, besides OK:
+      INVALID_ARGUMENT     a field is out of range, there is nothing to speak, requests are out of order or are no such
+                           messages. Text accepted before is spoken first.
+      NOT_FOUND            the model has no voice of that name.
+      RESOURCE_EXHAUSTED   too many calls, or too little memory for this one: the trailing metadata `retry-after-ms`
+                           tells when to try again. Also a message above 4 MiB, by grpc itself and without that.
+      FAILED_PRECONDITION  the service cannot do this as it is set up: Opus without its library, a model without
+                           voices.
+      DEADLINE_EXCEEDED    nothing was sent for too long (300 s unless set otherwise) with nothing left to say; text
+                           whose sentence was still open is dropped. Also the client's own deadline, if it set one.
+      ABORTED              no response was taken for too long (60 s unless set otherwise). The work stops at once; the
+                           client learns of it when it reads on.
+      UNAVAILABLE          the service has failed or is not there; it takes no calls before it is started again. Its
+                           health is NOT_SERVING then. Also a lost connection.
+      CANCELLED            the client cancelled, or the service was stopped with the call running.
+      INTERNAL             a fault of the service; the same text may work again.
+      UNKNOWN              a fault that the service did not foresee.
     """
 
 SpeechServiceAsyncStub: typing_extensions.TypeAlias = SpeechServiceStub[
@@ -91,8 +106,23 @@ class SpeechServiceServicer(metaclass=abc.ABCMeta):
         The first request must be a `config`; each later one appends text or flushes. Closing the sending side ends the
         input: the call ends with OK after `done`. Cancelling the call stops the work at once.
 
-        Errors: INVALID_ARGUMENT (a field is out of range, text that is not speakable, requests out of order), NOT_FOUND
-        (unknown voice), RESOURCE_EXHAUSTED (busy; try again later), INTERNAL (a fault of the service).
+        How a call may end, besides OK:
+          INVALID_ARGUMENT     a field is out of range, there is nothing to speak, requests are out of order or are no such
+                               messages. Text accepted before is spoken first.
+          NOT_FOUND            the model has no voice of that name.
+          RESOURCE_EXHAUSTED   too many calls, or too little memory for this one: the trailing metadata `retry-after-ms`
+                               tells when to try again. Also a message above 4 MiB, by grpc itself and without that.
+          FAILED_PRECONDITION  the service cannot do this as it is set up: Opus without its library, a model without
+                               voices.
+          DEADLINE_EXCEEDED    nothing was sent for too long (300 s unless set otherwise) with nothing left to say; text
+                               whose sentence was still open is dropped. Also the client's own deadline, if it set one.
+          ABORTED              no response was taken for too long (60 s unless set otherwise). The work stops at once; the
+                               client learns of it when it reads on.
+          UNAVAILABLE          the service has failed or is not there; it takes no calls before it is started again. Its
+                               health is NOT_SERVING then. Also a lost connection.
+          CANCELLED            the client cancelled, or the service was stopped with the call running.
+          INTERNAL             a fault of the service; the same text may work again.
+          UNKNOWN              a fault that the service did not foresee.
         """
 
 def add_SpeechServiceServicer_to_server(servicer: SpeechServiceServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...
