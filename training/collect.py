@@ -70,7 +70,14 @@ def join(parts: Path, work: Path) -> None:
         raise SystemExit(f"no weights.tar.* in {parts}")
     stream = io.BytesIO(b"".join(p.read_bytes() for p in found))
     with tarfile.open(fileobj=stream) as tar:
-        tar.extractall(work, filter="data")
+        for entry in tar:
+            path = (work / entry.name).resolve()
+            if not path.is_relative_to(work.resolve()):
+                raise SystemExit(f"{entry.name} would be written outside of {work}")
+            content = tar.extractfile(entry)
+            if content is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content.read())
 
 
 def main() -> None:

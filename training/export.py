@@ -19,7 +19,7 @@ from oscine_engine.checkpoint.configuration import write_config
 from oscine_engine.checkpoint.load import load
 from oscine_engine.checkpoint.voices import write_voices
 from oscine_engine.checkpoint.weights import Policy, save_quantised
-from oscine_engine.config import ModelConfig, TextRules
+from oscine_engine.config import ModelConfig, SamplingConfig, TextRules
 from oscine_engine.flow.network import Flow
 from oscine_engine.lm.network import SpeechLM
 from oscine_engine.text.marks import VOICE_TAGS, added_tokens
@@ -31,12 +31,15 @@ from training.text.build_tokenizer import entries
 
 TEXT = TextRules(mix_ratio=(12, 15), min_token_text_ratio=1.0, max_token_text_ratio=8.0, front_end="phones")
 """From the corpus' statistics, see training/text/README.md."""
+SAMPLING = SamplingConfig(top_p=0.5, top_k=25, win_size=10, tau_r=0.9)
+"""Narrower than the released 0.8: a small model's tail is mostly wrong. Steady sounds repeat ids of so small a
+codebook, so only a run that stands still is redrawn."""
 LARGEST = 23_000_000
 
 
 def configuration(width: int) -> ModelConfig:
     """Sizes and rules of the embedded voice; `width` is the vocoder's."""
-    return ModelConfig(lm=sizes.LM, flow=sizes.FLOW, vocoder=vocoder_config(width), text=TEXT)
+    return ModelConfig(lm=sizes.LM, flow=sizes.FLOW, vocoder=vocoder_config(width), sampling=SAMPLING, text=TEXT)
 
 
 def write_weights(module: nn.Module, source: Path, target: Path, policy: Policy) -> None:

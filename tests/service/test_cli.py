@@ -28,6 +28,8 @@ def run(*arguments: "str | bytes | Path", **options: object) -> "subprocess.Comp
 
 def start(*arguments: "str | Path", **options: object) -> "subprocess.Popen[bytes]":
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    # A shell that runs the tests in the background has SIGINT ignored, and children inherit that.
+    options.setdefault("preexec_fn", lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     return subprocess.Popen((*COMMAND, *arguments), **{**pipes, **options})  # type: ignore[call-overload,no-any-return]
 
 
