@@ -60,11 +60,14 @@ class Stream:
     dry_at: float | None = None
     busy: float = 0.0
     busy_since: float | None = None
+    asked: int = 0
+    answered: int = 0
+    ended: bool = False
 
     @property
     def waiting(self) -> int:
-        """Sentences (and flushes) not yet spoken to their end. May be read from any thread."""
-        return len(self.lane.queue)
+        """Sentences and flushes handed to the loop and not yet spoken to their end. May be read from any thread."""
+        return 0 if self.ended else self.asked - self.answered
 
     @property
     def first_packet_s(self) -> float | None:
@@ -151,6 +154,8 @@ class DeviceLoop:
     def speak(self, stream: Stream, steps: Sequence[Step], *, mark: bool = False, end: bool = False) -> None:
         """Apply the planner's steps; `mark` answers with Flushed once they have sounded, `end` closes the input."""
         if steps or mark or end:
+            # Counted here, where it is asked for: the loop may be far behind with what it was handed.
+            stream.asked += sum(isinstance(step, Begin) for step in steps) + mark
             self._commands.put(lambda: self._apply(stream, steps, mark, end))
 
     def taken(self, stream: Stream, samples: int) -> None:
@@ -267,6 +272,7 @@ class DeviceLoop:
             stream.segments += 1
             stream.speech_tokens += len(segment.lm.tokens)
             stream.lane.queue.remove(segment)
+            stream.answered += 1
             self._stages.close(segment)
             self._settle(stream)
 
@@ -275,6 +281,7 @@ class DeviceLoop:
         queue = stream.lane.queue
         while queue and isinstance(queue[0], FlushMark):
             queue.popleft()
+            stream.answered += 1
             stream.deliver(Flushed(stream.sent))
         if stream.ending and not queue:
             first, busy, audio_s = stream.first_packet_s, stream.busy_s, stream.sent / self._rate
@@ -292,6 +299,7 @@ class DeviceLoop:
         if stream not in self._streams:
             return
         self._streams.remove(stream)
+        stream.ended = True
         for segment in stream.lane.segments():
             self._stages.close(segment)
         stream.lane.queue.clear()
