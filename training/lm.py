@@ -5,19 +5,25 @@
 Needs WORK/data and WORK/tokens.npy, and takes WORK/align.json.gz (training.align), where there is one, to splice new
 utterances from. Each round takes every clip once, alone or followed by up to three of its voice, half of the sequences
 whole and half interleaved, the voice tag left out of one in ten. Sequences are the engine's own
-(`oscine_engine.lm.sequence`).
+(`oscine_engine.lm.sequence`). No two rounds are the same: worker processes make them ahead.
 
 Writes WORK/export/llm.safetensors (averaged weights, fp16) where `ce_own` is lowest: the held-out cross entropy after
 histories that are in part the model's own. After recorded ones (`ce`) a model looks good that gets lost when it speaks
-freely. WORK/export/lm_samples.json holds ids said for held-out texts.
+freely. The last averaged weights are in WORK/lm/last, once a minute. WORK/export/lm_samples.json holds ids said for
+held-out texts.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
+import math
 import multiprocessing
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from multiprocessing.pool import Pool
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +34,7 @@ import torch.nn.functional as F
 from safetensors.torch import load_file
 from torch import Tensor
 
+from oscine_engine.checkpoint.weights import read, retie
 from oscine_engine.lm.interleave import Kind, Layout
 from oscine_engine.lm.network import SpeechLM
 from oscine_engine.lm.sequence import IGNORE, fits_interleaved, training_sequence
@@ -94,31 +101,71 @@ def sequence(
     return laid_out(text, speech, int(corpus.voice[clips[0]]) if tagged else None, layout, interleaved)
 
 
-Job = tuple[Corpus, npt.NDArray[np.int16], list[list[Word]], Layout, int]
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What rounds are drawn from. A language's `weight` of 2 (others 1) doubles its sequences; all that it adds are
+    spliced, since more recordings would only be repeated."""
 
+    corpus: Corpus
+    tokens: npt.NDArray[np.int16]
+    words: list[list[Word]]
+    layout: Layout
+    weight: Mapping[str, float] = field(default_factory=dict)
 
-def one_round(job: Job) -> Sequences:
-    """Every training clip once, and SPLICED times as many spliced utterances, drawn with the job's last element."""
-    corpus, tokens, words, layout, seed = job
-    rng = np.random.default_rng(seed)
-    rows = []
-    for voice in np.unique(corpus.voice[corpus.train]):
-        clips = corpus.train[corpus.voice[corpus.train] == voice]
-        order = rng.permutation(clips).tolist()
-        while order:
-            group = [order.pop()]
-            for _ in range(int(rng.choice(len(PIECES), p=PIECES))):
-                if order and sum(corpus.lengths[c] for c in (*group, order[-1])) <= MAX_PIECES_TOKENS:
-                    group.append(order.pop())
-            mixed, tagged = rng.random() < INTERLEAVED, rng.random() >= TAG_DROP
-            rows.append(sequence(corpus, tokens, group, layout, bool(mixed), bool(tagged)))
-        if words:
-            splicer = Splicer(corpus, tokens, words, clips)
-            for _ in range(int(SPLICED * len(clips))):
-                text, speech = splicer.draw(rng)
+    def round(self, rng: np.random.Generator) -> Sequences:
+        """Every training clip once, and SPLICED times as many spliced utterances."""
+        corpus, tokens, layout = self.corpus, self.tokens, self.layout
+        rows = []
+        for voice in np.unique(corpus.voice[corpus.train]):
+            clips = corpus.train[corpus.voice[corpus.train] == voice]
+            order = rng.permutation(clips).tolist()
+            while order:
+                group = [order.pop()]
+                for _ in range(int(rng.choice(len(PIECES), p=PIECES))):
+                    if order and sum(corpus.lengths[c] for c in (*group, order[-1])) <= MAX_PIECES_TOKENS:
+                        group.append(order.pop())
                 mixed, tagged = rng.random() < INTERLEAVED, rng.random() >= TAG_DROP
-                rows.append(laid_out(text, speech, int(voice) if tagged else None, layout, bool(mixed)))
-    return Sequences(rows)
+                rows.append(sequence(corpus, tokens, group, layout, bool(mixed), bool(tagged)))
+            if self.words:
+                splicer = Splicer(corpus, tokens, self.words, clips)
+                weight = self.weight.get(corpus.clips[clips[0]]["lang"], 1.0)
+                for _ in range(int((weight * (1 + SPLICED) - 1) * len(clips))):
+                    text, speech = splicer.draw(rng)
+                    mixed, tagged = rng.random() < INTERLEAVED, rng.random() >= TAG_DROP
+                    rows.append(laid_out(text, speech, int(voice) if tagged else None, layout, bool(mixed)))
+        return Sequences(rows)
+
+
+_source: Source | None = None
+"""In a worker process: what it draws from. A fork hands it over without a copy."""
+
+
+def _set_source(source: Source) -> None:
+    global _source
+    _source = source
+
+
+def _epoch(seed: int, budget: int) -> list[Batch]:
+    assert _source is not None
+    rng = np.random.default_rng(seed)
+    return _source.round(rng).epoch(rng, budget)
+
+
+def workers_on(source: Source, count: int) -> Pool:
+    """Processes that make rounds. They are forks: start them before this process touches a device."""
+    return multiprocessing.get_context("fork").Pool(count, _set_source, (source,))
+
+
+def fresh_epochs(pool: Pool, budget: int, seed: int, ahead: int) -> Iterator[list[Batch]]:
+    """Endless epochs, each of a round of its own; `ahead` of them are made at once, the rest as these are taken."""
+    coming = deque(pool.apply_async(_epoch, (seed * 100003 + i, budget)) for i in range(ahead))
+
+    def epochs() -> Iterator[list[Batch]]:
+        for number in itertools.count(ahead):
+            yield coming.popleft().get()
+            coming.append(pool.apply_async(_epoch, (seed * 100003 + number, budget)))
+
+    return epochs()
 
 
 def embed(lm: SpeechLM, codes: Tensor) -> Tensor:
@@ -174,32 +221,33 @@ def fit(
     stage: Stage,
     layout: Layout,
     budget: int,
-    rounds: int,
     seed: int,
     workers: int,
     dropout: float = DROPOUT,
     own: float = OWN,
     lr: float = LR,
     start: Path | None = None,
+    weight: Mapping[str, float] | None = None,
+    eager_own: bool = False,
 ) -> None:
-    """Train as `stage` says, from the weights `start` if given, and export."""
+    """Train as `stage` says, from the weights `start` if given, and export.
+
+    `weight` is that of `Source`. With `eager_own` own histories stay out of the CUDA graph: slower, and needed only
+    where a graph cannot capture them.
+    """
     work = stage.work
     corpus = Corpus(work / "data", "cpu")
     tokens = np.load(work / "tokens.npy")
     aligned = work / "align.json.gz"
     words = read_words(aligned, corpus) if aligned.exists() else []
-    jobs = [(corpus, tokens, words, layout, seed * 100003 + i) for i in range(rounds)]
-    # Fork, and before this process first touches the device.
-    with multiprocessing.get_context("fork").Pool(workers) as pool:
-        made = pool.map(one_round, jobs, chunksize=1)
+    pool = workers_on(Source(corpus, tokens, words, layout, weight or {}), workers)
+    epochs = fresh_epochs(pool, budget, seed, 2 * workers)
     device = pick_device()
-    print(
-        f"lm: {rounds} rounds, {len(made[0].codes)} positions in one, {len(made[0].starts) - 1} sequences", flush=True
-    )
+    print(f"{stage.name}: on {device}, {len(corpus.train)} clips, {len(corpus.valid)} held out", flush=True)
     torch.manual_seed(seed)
     lm = SpeechLM(sizes.LM).to(device)
     if start is not None:
-        lm.load_state_dict({k: v.float() for k, v in load_file(start).items()})
+        lm.load_state_dict({k: v.float() for k, v in retie(read(start)).items()})
     lm.dropout = dropout
     update = Update([lm], lr=lr, betas=(0.9, 0.98), weight_decay=0.05, ema_decay=0.999)
 
@@ -207,61 +255,67 @@ def fit(
         embedded = embed(lm, codes)
         return lm.head(lm(F.dropout(embedded, dropout, lm.training))).float()
 
+    def mix(codes: Tensor) -> Tensor:
+        with torch.no_grad(), autocast(device):
+            return own_ids(codes, predict(codes), own * torch.rand(len(codes), 1, device=device))
+
     def step(batch: dict[str, Tensor]) -> dict[str, Tensor]:
         lm.train()
         update.zero()
         codes, targets = batch["codes"].long(), batch["targets"].long()
+        if own and not eager_own:
+            codes = mix(codes)
         with autocast(device):
-            if own:
-                with torch.no_grad():
-                    share = own * torch.rand(len(codes), 1, device=device)
-                    codes = own_ids(codes, predict(codes), share)
             logits = predict(codes)
         loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORE, label_smoothing=SMOOTHING)
         loss.backward()
         right = ((logits.argmax(-1) == targets) & (targets != IGNORE)).sum() / (targets != IGNORE).sum()
         return {"loss": loss, "accuracy": right, "norm": update.apply()}
 
+    graphed = Graphed(step, device)
+
+    def after_eager_own(batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        lm.train()
+        return graphed({**batch, "codes": mix(batch["codes"].long())})
+
+    def held_out(clips: list[int], mixed: bool) -> list[dict[str, Tensor]]:
+        made = Sequences([sequence(corpus, tokens, [c], layout, mixed, True) for c in clips])
+        return [batch for batch, _ in upload(made.epoch(np.random.default_rng(1), 8192, all_rows=True), device)]
+
+    languages = sorted({corpus.clips[c]["lang"] for c in corpus.valid})
     held = {
-        name: list(
-            upload(
-                Sequences([sequence(corpus, tokens, [int(c)], layout, mixed, True) for c in corpus.valid]).epoch(
-                    np.random.default_rng(1), 8192, all_rows=True
-                ),
-                device,
-            )
-        )
+        (name, lang): held_out([int(c) for c in corpus.valid if corpus.clips[c]["lang"] == lang], mixed)
         for name, mixed in (("whole", False), ("mixed", True))
+        for lang in languages
     }
 
     def validate() -> dict[str, float]:
         lm.eval()
         generator = torch.Generator(device).manual_seed(1)
-        found: dict[str, float] = {}
-        for name, batches in held.items():
-            sums = torch.zeros(4, device=device)
-            with torch.no_grad(), autocast(device):
-                for batch, _ in batches:
+        sums = {name: torch.zeros(4, device=device) for name in ("whole", "mixed", *languages)}
+        with torch.no_grad(), autocast(device):
+            for groups, batches in held.items():
+                for batch in batches:
                     codes, targets = batch["codes"].long(), batch["targets"].long()
                     logits, real = predict(codes), targets != IGNORE
                     after_own = predict(own_ids(codes, logits, VALID_OWN, generator))
                     right = ((logits.argmax(-1) == targets) & real).sum()
-                    sums += torch.stack([entropy(logits, targets), entropy(after_own, targets), right, real.sum()])
-            ce, ce_own, accuracy = (sums[:3] / sums[3]).tolist()
-            found |= {f"ce_{name}": ce, f"ce_own_{name}": ce_own, f"accuracy_{name}": accuracy}
+                    counted = torch.stack([entropy(logits, targets), entropy(after_own, targets), right, real.sum()])
+                    for group in groups:
+                        sums[group] += counted
+        found: dict[str, float] = {}
+        for group, total in sums.items():
+            ce, ce_own, accuracy = (total[:3] / total[3]).tolist()
+            found |= {f"ce_{group}": ce, f"ce_own_{group}": ce_own, f"accuracy_{group}": accuracy}
         means = {key: (found[f"{key}_whole"] + found[f"{key}_mixed"]) / 2 for key in ("ce", "ce_own")}
         return {**means, **found}
 
     def export(folder: Path) -> None:
         save_weights(folder / "llm.safetensors", lm)
 
-    def epochs() -> Iterator[list[Batch]]:
-        rng = np.random.default_rng(seed)
-        while True:
-            for sequences in made:
-                yield sequences.epoch(rng, budget)
-
-    train(stage, [update], Graphed(step, device), on_device(epochs(), device), validate, export)
+    run = after_eager_own if own and eager_own else graphed
+    with pool:
+        train(stage, [update], run, on_device(epochs, device), validate, export)
     sample(work, corpus, tokens, layout, device)
 
 
@@ -285,6 +339,18 @@ def sample(work: Path, corpus: Corpus, tokens: npt.NDArray[np.int16], layout: La
     (work / "export" / "lm_samples.json").write_text(json.dumps(kept, ensure_ascii=False), encoding="utf-8")
 
 
+def weighted(argument: str) -> tuple[str, float]:
+    """`zh=2` as a pair. Raises argparse.ArgumentTypeError."""
+    lang, _, factor = argument.partition("=")
+    try:
+        weight = float(factor)
+    except ValueError:
+        weight = math.nan
+    if not lang or not 1 <= weight < math.inf:
+        raise argparse.ArgumentTypeError(f"{argument!r} is no language and a factor of at least 1, such as zh=2")
+    return lang, weight
+
+
 def main() -> None:
     """Command line entry point."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -292,15 +358,17 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=300)
     parser.add_argument("--mix", type=int, nargs=2, required=True, metavar=("TEXT", "SPEECH"), help="interleaved block")
     parser.add_argument("--batch", type=int, default=16384, help="positions a batch")
-    parser.add_argument("--rounds", type=int, default=64, help="different passes over the corpus; then they repeat")
     parser.add_argument("--max-steps", type=int, default=12000)
     parser.add_argument("--dropout", type=float, default=DROPOUT)
     parser.add_argument("--own", type=float, default=OWN, help="largest share of own ids in the speech inputs")
     parser.add_argument("--lr", type=float, default=LR)
     parser.add_argument("--start", type=Path, help="llm.safetensors to begin from")
+    parser.add_argument("--warmup", type=int, help="steps; default 500, or 50 with --start")
+    parser.add_argument("--weight", type=weighted, nargs="*", default=[], help="LANG=FACTOR: more of it, spliced")
+    parser.add_argument("--eager-own", action="store_true", help="own histories outside of the CUDA graph")
     parser.add_argument("--keep", choices=("best", "last"), default="best", help="which weights are exported")
     parser.add_argument("--name", default="lm", help="folder of this run's checkpoint and tables")
-    parser.add_argument("--workers", type=int, default=multiprocessing.cpu_count())
+    parser.add_argument("--workers", type=int, default=min(4, multiprocessing.cpu_count()))
     parser.add_argument("--seed", type=int, default=0)
     a = parser.parse_args()
     layout = Layout(sizes.LM.speech_token_size, *a.mix)
@@ -309,11 +377,24 @@ def main() -> None:
         a.work,
         a.seconds,
         max_steps=a.max_steps,
-        warmup_steps=50 if a.start else 500,
-        valid_s=10 if torch.cuda.is_available() else 300,
+        warmup_steps=a.warmup or (50 if a.start else 500),
+        valid_s=max(10.0, a.seconds / 60) if torch.cuda.is_available() else 300,
         keep_best="ce_own" if a.keep == "best" else None,
+        keep_last=True,
     )
-    fit(stage, layout, a.batch, a.rounds, a.seed, a.workers, a.dropout, a.own, a.lr, a.start)
+    fit(
+        stage,
+        layout,
+        a.batch,
+        a.seed,
+        a.workers,
+        dropout=a.dropout,
+        own=a.own,
+        lr=a.lr,
+        start=a.start,
+        weight=dict(a.weight),
+        eager_own=a.eager_own,
+    )
 
 
 if __name__ == "__main__":

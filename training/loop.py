@@ -7,6 +7,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,9 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from training.graphed import Graphed, Update
+from training.graphed import Update
 
+Run = Callable[..., dict[str, Tensor]]
 Batches = Iterator[tuple[dict[str, Tensor], tuple[Any, ...]]]
 
 
@@ -36,10 +38,16 @@ class Stage:
     valid_s: float = 45.0
     keep_best: str | None = None
     best: float = math.inf
+    keep_last: bool = False
 
     @property
     def folder(self) -> Path:
         return self.work / self.name
+
+    @property
+    def last(self) -> Path:
+        """With `keep_last`: the averaged weights of the last checkpoint, whatever their worth."""
+        return self.folder / "last"
 
     @property
     def export(self) -> Path:
@@ -87,7 +95,7 @@ class Log:
 def train(
     stage: Stage,
     updates: Sequence[Update],
-    run: Graphed,
+    run: Run,
     batches: Batches,
     validate: Callable[[], dict[str, float]],
     export: Callable[[Path], None],
@@ -116,23 +124,31 @@ def train(
     def used() -> float:
         return time.monotonic() - began
 
-    def save() -> None:
-        state = {"updates": [u.state_dict() for u in updates], "elapsed": used(), "steps": steps, "best": best}
-        save_atomic(state_file, lambda p: torch.save(state, p))
-
-    def check() -> dict[str, float]:
-        nonlocal best
+    @contextmanager
+    def averaged() -> Iterator[None]:
         for update in updates:
             update.swap_ema()
         try:
+            yield
+        finally:
+            for update in updates:
+                update.swap_ema()
+
+    def save() -> None:
+        state = {"updates": [u.state_dict() for u in updates], "elapsed": used(), "steps": steps, "best": best}
+        save_atomic(state_file, lambda p: torch.save(state, p))
+        if stage.keep_last:
+            with averaged():
+                export(stage.last)
+
+    def check() -> dict[str, float]:
+        nonlocal best
+        with averaged():
             found = validate()
             improved = stage.keep_best is None or found[stage.keep_best] < best
             if improved:
                 best = found[stage.keep_best] if stage.keep_best else best
                 export(stage.export)
-        finally:
-            for update in updates:
-                update.swap_ema()
         checks.row({"step": steps, "seconds": used(), **found})
         shown = " ".join(f"{k} {v:.4g}" for k, v in found.items())
         print(f"{stage.name}: step {steps}, {used():.0f} s, {shown}{' *' if improved else ''}", flush=True)

@@ -1,12 +1,13 @@
 """Each stage learns its few clips by heart with a small model, exports, and resumes."""
 
+import argparse
 import csv
 import gzip
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -15,8 +16,10 @@ from oscine_engine.config import DiTConfig
 from oscine_engine.lm.interleave import Layout
 from tests.training.conftest import LENGTHS
 from training import flow, lm, sizes, tokenizer
+from training.data import Corpus
 from training.loop import Stage
 from training.networks import SpeakerEncoder, SpeechTokenizer
+from training.splice import Word
 
 
 @pytest.fixture(autouse=True)
@@ -35,13 +38,13 @@ def test_lm_learns_by_heart_and_resumes(work: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(lm, "sample", lambda *_: None)
     layout = Layout(sizes.LM.speech_token_size, 4, 6)
     stage = Stage("lm", work, 60, max_steps=250, warmup_steps=60, keep_best="ce")
-    lm.fit(stage, layout, 200, 8, 0, 1, dropout=0.0, own=0.0)
+    lm.fit(stage, layout, 200, 0, 1, dropout=0.0, own=0.0)
     loss = column(work / "lm" / "train.csv", "loss")
     assert loss[0] > 5 and loss[-1] < 1
     keys = load_file(work / "export" / "llm.safetensors").keys()
     assert keys == lm.SpeechLM(sizes.LM).state_dict().keys()
     steps = column(work / "lm" / "valid.csv", "step")
-    lm.fit(replace(stage, max_steps=260), layout, 200, 8, 0, 1, dropout=0.0, own=0.0)
+    lm.fit(replace(stage, max_steps=260), layout, 200, 0, 1, dropout=0.0, own=0.0)
     assert column(work / "lm" / "valid.csv", "step") == [*steps, 260]
 
 
@@ -61,24 +64,61 @@ def test_own_ids_replace_speech_alone_by_what_the_model_says() -> None:
 
 
 def test_lm_is_judged_after_its_own_words_and_splices_where_words_are_known(
-    work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lm, "sample", lambda *_: None)
     layout = Layout(sizes.LM.speech_token_size, 4, 6)
-    stage = Stage("lm", work, 60, max_steps=150, warmup_steps=40, keep_best="ce_own")
+    stage = Stage("lm", work, 60, max_steps=150, warmup_steps=40, keep_best="ce_own", keep_last=True)
     words = {f"c{i}": [[0, 2, 0, 5], [2, n // 3, 5, n]] for i, n in enumerate(LENGTHS)}
     with gzip.open(work / "align.json.gz", "wt", encoding="utf-8") as out:
         json.dump(words, out)
-    lm.fit(stage, layout, 200, 2, 0, 1, own=0.5)
-    spliced = int(lm.SPLICED * 2)
-    shown = re.search(r"(\d+) sequences", capsys.readouterr().out)
-    # Of the four training clips two are of each voice, and at least one sequence holds every clip of a voice.
-    assert shown is not None and 2 * (spliced + 1) <= int(shown[1]) <= 2 * (spliced + 2)
+    lm.fit(stage, layout, 200, 0, 1, own=0.5)
     (first, *_), (mean, *_) = column(work / "lm" / "train.csv", "loss"), column(work / "lm" / "valid.csv", "ce_own")
     parts = [column(work / "lm" / "valid.csv", f"ce_own_{name}")[0] for name in ("whole", "mixed")]
     assert first > 5 and mean == pytest.approx(sum(parts) / 2, rel=1e-4)
     assert mean != column(work / "lm" / "valid.csv", "ce")[0]
+    assert mean != column(work / "lm" / "valid.csv", "ce_own_en")[0]  # weighted by ids, not by layout
     assert (work / "export" / "llm.safetensors").exists()
+    # The last weights are kept whatever their worth, and are something to begin from.
+    lm.fit(replace(stage, name="again", max_steps=2), layout, 200, 0, 1, start=stage.last / "llm.safetensors")
+
+
+def test_rounds_differ_and_a_weight_adds_spliced_utterances_of_its_language_alone(work: Path) -> None:
+    data = work / "data"
+    clips = json.loads((data / "clips.json").read_text(encoding="utf-8"))
+    (data / "clips.json").write_text(json.dumps([{**c, "lang": ("en", "zh")[c["voice"]]} for c in clips]))
+    corpus, tokens = Corpus(data, "cpu"), np.load(work / "tokens.npy")
+    words: list[list[Word]] = [[(0, 2, 0, 5), (2, n // 3, 5, n)] for n in LENGTHS]
+    layout = Layout(sizes.LM.speech_token_size, 4, 6)
+    tags = {lang: sizes.FIRST_VOICE_TAG + voice for voice, lang in enumerate(("en", "zh"))}
+
+    def counts(weight: dict[str, float]) -> dict[str, float]:
+        """Tagged sequences of each language in a round, on average."""
+        source = lm.Source(corpus, tokens, words, layout, weight)
+        rounds = [source.round(np.random.default_rng(seed)) for seed in range(60)]
+        assert len({r.codes.tobytes() for r in rounds}) == 60
+        return {lang: sum(int((r.codes == tag).sum()) for r in rounds) / 60 for lang, tag in tags.items()}
+
+    plain, more = counts({}), counts({"zh": 4.0})
+    clips_of_a_voice, tagged = 2, 1 - lm.TAG_DROP
+    added = int((4 * (1 + lm.SPLICED) - 1) * clips_of_a_voice) - int(lm.SPLICED * clips_of_a_voice)
+    assert more["zh"] - plain["zh"] == pytest.approx(tagged * added, rel=0.15)
+    assert more["en"] == pytest.approx(plain["en"], rel=0.15)
+
+
+def test_own_histories_outside_of_the_step_train_as_well(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lm, "sample", lambda *_: None)
+    stage = Stage("lm", work, 60, max_steps=100, warmup_steps=40, log_steps=10)
+    lm.fit(stage, Layout(sizes.LM.speech_token_size, 4, 6), 200, 0, 1, own=0.5, eager_own=True)
+    loss = column(work / "lm" / "train.csv", "loss")
+    assert loss[-1] < loss[0] - 1
+
+
+@pytest.mark.parametrize("argument", ["zh", "=2", "zh=", "zh=0.5", "zh=nan", "zh=inf"])
+def test_a_weight_is_a_language_and_a_factor(argument: str) -> None:
+    assert lm.weighted("zh=2.5") == ("zh", 2.5)
+    with pytest.raises(argparse.ArgumentTypeError, match="zh=2"):
+        lm.weighted(argument)
 
 
 def test_flow_learns_and_exports(work: Path) -> None:
