@@ -9,10 +9,10 @@ from typing import Self
 
 from oscine_engine.checkpoint import configuration, layout
 from oscine_engine.checkpoint.voices import read_voices
-from oscine_engine.engine import HEAD_START
 from oscine_engine.errors import UnknownVoice
 from oscine_engine.events import Mode
 from oscine_engine.planner import Begin, End, Ids, Planner
+from oscine_engine.runtime.device import HEAD_START
 from oscine_engine.text.front_end import FrontEnd
 from oscine_engine.text.tokenizer import Tokenizer
 from oscine_engine.voices.prompt import aligned

@@ -379,13 +379,13 @@ async def test_a_full_pool_ends_the_stream_that_holds_most(checkpoint: Checkpoin
 
 def shrink_lm(engine: Engine) -> None:
     """Room for 384 positions, which is one long sentence less than whole."""
-    engine._lm.page_tokens = 64
-    engine._lm.pool = PagePool(6, page_shape(engine._lm.packed.config, 64))
+    engine._device.lm.page_tokens = 64
+    engine._device.lm.pool = PagePool(6, page_shape(engine._device.lm.packed.config, 64))
 
 
 def shrink_flow(engine: Engine) -> None:
     """Room for four seconds of speech beside the voice."""
-    engine._flow.pool = PagePool(6, tuple(engine._flow.pool.data.shape[1:]))
+    engine._device.flow.pool = PagePool(6, tuple(engine._device.flow.pool.data.shape[1:]))
 
 
 async def test_a_long_text_leaves_the_event_loop_to_others(engine: Engine) -> None:
