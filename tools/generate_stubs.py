@@ -12,7 +12,7 @@ from pathlib import Path
 from grpc_tools import protoc
 
 ROOT = Path(__file__).resolve().parent.parent / "proto" / "oscine_proto"
-_GENERATED_IMPORT = re.compile(r"(?<![\w./])oscine\.(?=v\d+(?: import |\.\w+_pb2))")
+_GENERATED_IMPORT = re.compile(r"(?<![\w./])oscine\.(?=(?:\w+\.)*v\d+(?: import |\.\w+_pb2))")
 
 
 def moved(text: str) -> str:
