@@ -40,9 +40,13 @@ class Overloaded(OscineError):
 
 
 class Cancelled(OscineError):
-    """The stream was cancelled by its owner."""
+    """The stream was cancelled by its owner, who had `heard` samples of it: played, where it reported that, or taken."""
 
     code = "cancelled"
+
+    def __init__(self, message: str, heard: int = 0) -> None:
+        super().__init__(message)
+        self.heard = heard
 
 
 class Unavailable(OscineError):
@@ -55,3 +59,15 @@ class InternalError(OscineError):
     """A fault of the engine, not of the request."""
 
     code = "internal"
+
+
+class Idle(OscineError):
+    """The client sent nothing for too long while there was nothing left to compute."""
+
+    code = "idle"
+
+
+class Stalled(OscineError):
+    """The listener took nothing, or reported nothing as played, for too long."""
+
+    code = "stalled"

@@ -22,11 +22,17 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SessionRequest:
-    """Opens a session. `voice` None takes the model's first voice; `seed` None draws one (reported in `Started`)."""
+    """Opens a session. `voice` None takes the model's first voice; `seed` None draws one (reported in `Started`).
+
+    trim: cut silence at the edges of sentences, within bounds. quiet_s: a sentence that looks finished is spoken after
+    this many seconds without more text; above 0, infinity for never, None for the engine's own setting.
+    """
 
     voice: str | None = None
     mode: Mode = Mode.AUTO
     seed: int | None = None
+    trim: bool = True
+    quiet_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +68,9 @@ class Stats:
     `first_packet_s` counts from the moment the model had the text to say its first id until the first samples left the
     engine; `busy_s` is the time from then to the last sample in which there was something to compute: waiting for text
     or for a slow listener is left out, waiting for other sessions is not. None where nothing was spoken.
+
+    A listener who plays at once can run dry in two ways: `underruns` times, `underrun_s` seconds in all, because what
+    it was to hear was not computed in time, and `starved` times, `starved_s` seconds, because its text came too late.
     """
 
     audio_s: float
@@ -69,6 +78,10 @@ class Stats:
     speech_tokens: int
     first_packet_s: float | None
     busy_s: float | None
+    underruns: int = 0
+    underrun_s: float = 0.0
+    starved: int = 0
+    starved_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
