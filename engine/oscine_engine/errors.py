@@ -40,7 +40,7 @@ class Overloaded(OscineError):
 
 
 class Cancelled(OscineError):
-    """The stream was cancelled by its owner, who had `heard` samples of it: played, where it reported that, or taken."""
+    """The stream was cancelled by its owner, who had `heard` samples of it: those reported as played, or else taken."""
 
     code = "cancelled"
 
@@ -50,9 +50,13 @@ class Cancelled(OscineError):
 
 
 class Unavailable(OscineError):
-    """The engine has failed and takes no more sessions; another one may."""
+    """The engine has failed, and its sessions with it. One that comes back by itself says when to try again."""
 
     code = "unavailable"
+
+    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class InternalError(OscineError):

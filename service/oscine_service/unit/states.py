@@ -1,0 +1,125 @@
+"""What the supervisor does about its engine process: a table, without clocks, processes or sockets.
+
+    FIRST      the first process loads; somebody waits for it and can be told that it does not come
+    SERVING    a process answers; streams can be opened
+    LOST       a process was given up and killed, and has not ended yet
+    WAITING    there is no process; the next one starts when the wait is over
+    AGAIN      a later process loads; nobody waits, so it may take as many attempts as it needs
+    STOPPING   the process was asked to end
+    STOPPED    nothing runs, and nothing will
+
+One process at a time: a new one starts only from WAITING, which is entered only when the old one has ended, so two
+never share a device. A process that ends by itself, is killed by somebody else or hangs takes the same way: what
+differs is only who kills it. FIRST differs from AGAIN in what follows a process that does not come up: an engine that
+cannot start at all (no such model) ends the service at once, with its message, while one that has run before is
+expected to run again.
+
+LATE is meant for the process that runs now. In WAITING, where none does, it came from the one before and counts no
+more; nor do READY and ENDED anywhere but where a process can be ready or end.
+"""
+
+from enum import Enum, auto
+
+
+class State(Enum):
+    FIRST = auto()
+    SERVING = auto()
+    LOST = auto()
+    WAITING = auto()
+    AGAIN = auto()
+    STOPPING = auto()
+    STOPPED = auto()
+
+
+class Event(Enum):
+    READY = auto()
+    """The process has loaded and answers."""
+    LATE = auto()
+    """It has not answered, or not loaded, in the time it had."""
+    ENDED = auto()
+    """The process is no more."""
+    DUE = auto()
+    """The wait before the next start is over."""
+    STOP = auto()
+    """The service ends."""
+
+
+class Action(Enum):
+    CONNECT = auto()
+    """Let streams be opened."""
+    DISCONNECT = auto()
+    """End all streams with an error that can be retried, and refuse new ones so."""
+    KILL = auto()
+    """End the process, whatever state it is in."""
+    DISMISS = auto()
+    """Ask the process to end."""
+    WAIT = auto()
+    """Ask for DUE, the later the more often processes have died of late."""
+    START = auto()
+    """Start the next process."""
+
+
+_NOTHING: tuple[Action, ...] = ()
+
+_TABLE: dict[State, dict[Event, tuple[State, tuple[Action, ...]]]] = {
+    State.FIRST: {
+        Event.READY: (State.SERVING, (Action.CONNECT,)),
+        Event.LATE: (State.STOPPING, (Action.KILL,)),
+        Event.ENDED: (State.STOPPED, _NOTHING),
+        Event.DUE: (State.FIRST, _NOTHING),
+        Event.STOP: (State.STOPPING, (Action.DISMISS,)),
+    },
+    State.SERVING: {
+        Event.READY: (State.SERVING, _NOTHING),
+        Event.LATE: (State.LOST, (Action.DISCONNECT, Action.KILL)),
+        Event.ENDED: (State.WAITING, (Action.DISCONNECT, Action.WAIT)),
+        Event.DUE: (State.SERVING, _NOTHING),
+        Event.STOP: (State.STOPPING, (Action.DISCONNECT, Action.DISMISS)),
+    },
+    State.LOST: {
+        Event.READY: (State.LOST, _NOTHING),
+        Event.LATE: (State.LOST, _NOTHING),
+        Event.ENDED: (State.WAITING, (Action.WAIT,)),
+        Event.DUE: (State.LOST, _NOTHING),
+        Event.STOP: (State.STOPPING, _NOTHING),
+    },
+    State.WAITING: {
+        Event.READY: (State.WAITING, _NOTHING),
+        Event.LATE: (State.WAITING, _NOTHING),
+        Event.ENDED: (State.WAITING, _NOTHING),
+        Event.DUE: (State.AGAIN, (Action.START,)),
+        Event.STOP: (State.STOPPED, _NOTHING),
+    },
+    State.AGAIN: {
+        Event.READY: (State.SERVING, (Action.CONNECT,)),
+        Event.LATE: (State.LOST, (Action.KILL,)),
+        Event.ENDED: (State.WAITING, (Action.WAIT,)),
+        Event.DUE: (State.AGAIN, _NOTHING),
+        Event.STOP: (State.STOPPING, (Action.DISMISS,)),
+    },
+    State.STOPPING: {
+        Event.READY: (State.STOPPING, _NOTHING),
+        Event.LATE: (State.STOPPING, (Action.KILL,)),
+        Event.ENDED: (State.STOPPED, _NOTHING),
+        Event.DUE: (State.STOPPING, _NOTHING),
+        Event.STOP: (State.STOPPING, _NOTHING),
+    },
+    State.STOPPED: {event: (State.STOPPED, _NOTHING) for event in Event},
+}
+
+
+def after(state: State, event: Event) -> tuple[State, tuple[Action, ...]]:
+    """The next state, and what to do on the way there, in order."""
+    return _TABLE[state][event]
+
+
+FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 30.0
+
+
+def wait_s(deaths: int) -> float:
+    """Seconds before the next start after so many `deaths` in a row, from 1: none after the first, then 1, 2, 4 ... 30.
+
+    The first one is likely a fault that a fresh process does not have, and listeners wait. One that comes back again
+    and again is not worth a core.
+    """
+    return 0.0 if deaths <= 1 else min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0 ** min(deaths - 2, 16))

@@ -1,0 +1,148 @@
+"""Port calls and events <-> messages of oscine.unit.v1. Pure, and the same on both sides."""
+
+import inspect
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from oscine_engine import errors
+from oscine_engine.errors import InternalError, OscineError
+from oscine_engine.events import Audio, Done, Flushed, Stats
+from oscine_engine.planner import Begin, End, Ids, Step
+from oscine_engine.port import PortEvent, Progress, StreamOptions
+from oscine_proto.oscine.unit.v1 import unit_pb2 as pb
+
+_SAMPLE = np.dtype("<f4")
+
+_ERRORS: dict[str, type[OscineError]] = {
+    kind.code: kind for kind in vars(errors).values() if inspect.isclass(kind) and issubclass(kind, OscineError)
+} | {InternalError.code: InternalError}
+"""By code. The base class shares one with InternalError."""
+
+
+def open_request(options: StreamOptions) -> pb.StreamRequest:
+    return pb.StreamRequest(open=pb.Open(voice=options.voice, seed=options.seed, trim=options.trim))
+
+
+def options(message: pb.Open) -> StreamOptions:
+    return StreamOptions(voice=message.voice, seed=message.seed, trim=message.trim)
+
+
+def speak_request(steps: Sequence[Step], *, mark: bool, end: bool) -> pb.StreamRequest:
+    return pb.StreamRequest(speak=pb.Speak(steps=_steps(steps), mark=mark, end=end))
+
+
+def _steps(steps: Sequence[Step]) -> Iterator[pb.Step]:
+    for step in steps:
+        match step:
+            case Begin(whole=whole):
+                yield pb.Step(begin=pb.Begin(whole=whole))
+            case Ids(ids=ids):
+                yield pb.Step(ids=pb.Ids(ids=ids))
+            case End():
+                yield pb.Step(end=pb.End())
+
+
+def steps(messages: Iterable[pb.Step]) -> list[Step]:
+    """Raises InternalError for a step that is none."""
+    found: list[Step] = []
+    for message in messages:
+        match message.WhichOneof("step"):
+            case "begin":
+                found.append(Begin(whole=message.begin.whole))
+            case "ids":
+                found.append(Ids(tuple(message.ids.ids)))
+            case "end":
+                found.append(End())
+            case other:
+                raise InternalError(f"the two processes of this unit do not match: a step is {other}")
+    return found
+
+
+def taken_request(samples: int) -> pb.StreamRequest:
+    return pb.StreamRequest(taken=pb.Taken(samples=samples))
+
+
+def played_request(samples: int) -> pb.StreamRequest:
+    return pb.StreamRequest(played=pb.Played(samples=samples))
+
+
+def stop_request(error: OscineError) -> pb.StreamRequest:
+    return pb.StreamRequest(stop=pb.Stop(error=error_message(error)))
+
+
+OPENED = pb.StreamResponse(opened=pb.Opened())
+
+
+def response(event: PortEvent) -> pb.StreamResponse:
+    match event:
+        case Audio(seq=seq, start_sample=start, samples=samples):
+            data = np.ascontiguousarray(samples, _SAMPLE).tobytes()
+            return pb.StreamResponse(audio=pb.Audio(sequence=seq, start_sample=start, samples=data))
+        case Flushed(end_sample=end):
+            return pb.StreamResponse(flushed=pb.Flushed(end_sample=end))
+        case Progress(working=working, answered=answered):
+            return pb.StreamResponse(progress=pb.Progress(working=working, answered=answered))
+        case Done(stats=stats):
+            return pb.StreamResponse(done=_done(stats))
+        case OscineError():
+            return pb.StreamResponse(error=error_message(event))
+
+
+def event(message: pb.StreamResponse) -> PortEvent:
+    """Audio is a read-only view of the message's bytes. Raises InternalError for a message that is no event."""
+    match message.WhichOneof("response"):
+        case "audio":
+            audio = message.audio
+            return Audio(audio.sequence, audio.start_sample, np.frombuffer(audio.samples, _SAMPLE))
+        case "flushed":
+            return Flushed(message.flushed.end_sample)
+        case "progress":
+            return Progress(message.progress.working, message.progress.answered)
+        case "done":
+            return Done(_stats(message.done))
+        case "error":
+            return error(message.error)
+        case other:
+            raise InternalError(f"the two processes of this unit do not match: an event is {other}")
+
+
+def _done(stats: Stats) -> pb.Done:
+    return pb.Done(
+        audio_seconds=stats.audio_s,
+        segments=stats.segments,
+        speech_tokens=stats.speech_tokens,
+        first_packet_seconds=stats.first_packet_s,
+        busy_seconds=stats.busy_s,
+        underruns=stats.underruns,
+        underrun_seconds=stats.underrun_s,
+        starved=stats.starved,
+        starved_seconds=stats.starved_s,
+    )
+
+
+def _stats(done: pb.Done) -> Stats:
+    return Stats(
+        audio_s=done.audio_seconds,
+        segments=done.segments,
+        speech_tokens=done.speech_tokens,
+        first_packet_s=done.first_packet_seconds if done.HasField("first_packet_seconds") else None,
+        busy_s=done.busy_seconds if done.HasField("busy_seconds") else None,
+        underruns=done.underruns,
+        underrun_s=done.underrun_seconds,
+        starved=done.starved,
+        starved_s=done.starved_seconds,
+    )
+
+
+def error_message(error: OscineError) -> pb.Error:
+    hint: float | None = getattr(error, "retry_after_s", None)
+    return pb.Error(code=error.code, message=error.message, retry_after_seconds=hint)
+
+
+def error(message: pb.Error) -> OscineError:
+    """An error of the same class, or InternalError for a code that is not one of the engine's."""
+    kind = _ERRORS.get(message.code, InternalError)
+    if message.HasField("retry_after_seconds"):
+        return kind(message.message, message.retry_after_seconds)  # type: ignore[call-arg]
+    return kind(message.message)
