@@ -19,8 +19,9 @@ class StreamView:
     arrived: since when it waits for its first packet (it had the text to start).
     dry_at: when its listener runs out of sound, None while nothing plays (before the first packet, or after a wait for
     text outlasted what was sent).
-    ready: the stages that could take a tick now.
+    ready: the stages that could take a tick now. With the vocoder among them, that tick is all the next packet needs.
     ids_left: language model steps until the next chunk can begin, 0 if its ids are there.
+    lm_rows: rows its next language model step takes up: 1, and as many as there are positions when it first reads.
     euler_left: Euler steps from here to the next finished chunk, a voice's own chunks that must be solved first
     included.
     context_frames: mel frames whose keys and values an Euler step reads.
@@ -31,6 +32,7 @@ class StreamView:
     dry_at: float | None
     ready: frozenset[Stage]
     ids_left: int = 0
+    lm_rows: int = 1
     euler_left: int = 0
     context_frames: int = 0
     chunk_s: float = 1.0
