@@ -30,10 +30,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import math
-import os
-import platform
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -41,9 +37,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import grpc
-import torch
 
 from bench.client import RATE, Call, ServerFailed, connect, server, speak
+from bench.figures import host, ranks
 from bench.pacing import pieces
 from bench.player import play
 from bench.start import Start
@@ -74,11 +70,6 @@ class Measured:
     gaps: tuple[float, ...]
 
 
-def percentile(values: Sequence[float], percent: float) -> float | None:
-    """Nearest-rank: the smallest value that at least `percent` of all do not exceed."""
-    return sorted(values)[max(0, math.ceil(percent / 100 * len(values)) - 1)] if values else None
-
-
 def measure(call: Call, needed: int) -> Measured | None:
     """None for a call without audio."""
     if not call.packets:
@@ -99,25 +90,21 @@ def row(streams: int, results: Sequence[Measured | str]) -> dict[str, Any]:
     good = [each for each in results if isinstance(each, Measured)]
     errors = [each for each in results if isinstance(each, str)]
 
-    def of(values: Sequence[float], *percents: int, scale: float = 1.0, digits: int = 1) -> dict[str, float | None]:
-        ranks = {f"p{percent}": percentile(values, percent) for percent in percents}
-        return {name: None if value is None else round(scale * value, digits) for name, value in ranks.items()}
-
     return {
         "streams": streams,
         "calls": len(results),
         "failed": len(errors),
         "errors": sorted(set(errors)),
         "audio_s": round(sum(each.audio_s for each in good), 2),
-        "first_packet_ms": of([each.first_packet_s for each in good], 50, 95, 99, scale=1000),
-        "onset_ms": of([each.onset_s for each in good if each.onset_s is not None], 50, 95, scale=1000),
-        "rtf": of([each.ended_s / each.audio_s for each in good], 50, 95, digits=3),
+        "first_packet_ms": ranks([each.first_packet_s for each in good], 50, 95, 99, scale=1000),
+        "onset_ms": ranks([each.onset_s for each in good if each.onset_s is not None], 50, 95, scale=1000),
+        "rtf": ranks([each.ended_s / each.audio_s for each in good], 50, 95, digits=3),
         "underruns": {
             "count": sum(len(each.gaps) for each in good),
             "ms": round(1000 * sum(sum(each.gaps) for each in good), 1),
             "calls": sum(bool(each.gaps) for each in good),
         },
-        "needed_word": of([each.word for each in good], 50),
+        "needed_word": ranks([each.word for each in good], 50),
     }
 
 
@@ -156,46 +143,19 @@ async def rows(address: str, start: Start, lines: Sequence[str], options: argpar
     return made
 
 
-def host() -> dict[str, Any]:
-    """What the figures were taken on."""
-    named = (line.partition(":")[2].strip() for line in _read("/proc/cpuinfo").splitlines() if "model name" in line)
-    commit = _git("rev-parse", "--short", "HEAD")
-    return {
-        "cpu": next(named, platform.processor() or platform.machine()),
-        "cores": len(os.sched_getaffinity(0)),
-        "load": round(os.getloadavg()[0], 2),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "commit": commit and commit + ("+" if _git("status", "--porcelain", "--untracked-files=no") else ""),
-    }
-
-
-def _read(path: str) -> str:
-    return Path(path).read_text() if Path(path).exists() else ""
-
-
-def _git(*arguments: str) -> str | None:
-    """None outside a checkout."""
-    try:
-        asked = subprocess.run(["git", "-C", str(Path(__file__).parent), *arguments], capture_output=True, text=True)
-    except FileNotFoundError:
-        return None
-    return asked.stdout.strip() if asked.returncode == 0 else None
-
-
 HEADER = "streams  calls  first packet ms p50/p95/p99  onset ms p50/p95   rtf  underruns (ms)  failed"
 
 
 def shown(row: dict[str, Any]) -> str:
     """One line for people, under HEADER."""
 
-    def ranks(name: str) -> str:
+    def shown_ranks(name: str) -> str:
         return " / ".join("-" if value is None else f"{value:.0f}" for value in row[name].values())
 
     rtf = row["rtf"]["p50"]
     dry = f"{row['underruns']['count']} ({row['underruns']['ms']:.0f})"
     return (
-        f"{row['streams']:7}  {row['calls']:5}  {ranks('first_packet_ms'):>27}  {ranks('onset_ms'):>16}  "
+        f"{row['streams']:7}  {row['calls']:5}  {shown_ranks('first_packet_ms'):>27}  {shown_ranks('onset_ms'):>16}  "
         f"{'-' if rtf is None else f'{rtf:.2f}':>4}  {dry:>14}  {row['failed']:6}"
     )
 

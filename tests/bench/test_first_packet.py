@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bench.client import Packet
-from bench.first_packet import percentile
+from bench.figures import percentile
 from bench.pacing import pieces
 from bench.player import play
 from bench.start import Start
