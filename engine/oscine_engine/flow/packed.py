@@ -78,11 +78,13 @@ class PackedDiT:
     def velocities(self, chunks: Sequence[tuple[FlowChunk, Tails]]) -> list[Tensor]:
         """One estimate for each chunk at its own step: [2, n, 80] each, conditional row first.
 
-        Writes the chunks' keys and values to their pages and moves their position tails on.
+        Writes the chunks' keys and values to their pages and, once all is computed, moves their position tails on: a
+        pass that raises can be taken again.
         """
         opened = [chunk for chunk, _ in chunks]
         sizes = [2 * chunk.frames for chunk in opened]
-        rows = torch.cat([self._embed(chunk, tails) for chunk, tails in chunks])
+        embedded, moved = zip(*(self._embed(chunk, tails) for chunk, tails in chunks), strict=True)
+        rows = torch.cat(embedded) if len(embedded) > 1 else embedded[0]
         rotor = torch.cat([chunk.rotor for chunk in opened]) if len(opened) > 1 else opened[0].rotor
         steps = torch.tensor([chunk.step for chunk in opened], device=rows.device)
         if len(set(sizes)) == 1:
@@ -107,18 +109,20 @@ class PackedDiT:
             h = torch.addcmul(h, ff_gate, F.linear(wide, *weights.down))
         scale, shift = final
         out = F.linear(torch.addcmul(shift, normed(h), scale), *self._final).view(len(rows), -1)
+        for (chunk, tails), after in zip(chunks, moved, strict=True):
+            for kept, tail in zip(tails.position[:, chunk.step], after, strict=True):
+                kept.copy_(tail)
         return [part.view(2, len(part) // 2, -1) for part in torch.split(out, sizes)]
 
-    def _embed(self, chunk: FlowChunk, tails: Tails) -> Tensor:
-        """Input rows [2n, dim] of the chunk at its step, position convolutions added."""
+    def _embed(self, chunk: FlowChunk, tails: Tails) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """Input rows [2n, dim] of the chunk at its step, position convolutions added, and the tails after it."""
         h = (chunk.static + F.linear(chunk.x, self._state_weight)).transpose(1, 2)
         first, second = tails.position[:, chunk.step]
         before = torch.cat((first, h), dim=2)
-        first.copy_(before[:, :, chunk.frames :])
         middle = torch.cat((second, self._conv1(before)), dim=2)
-        second.copy_(middle[:, :, chunk.frames :])
         convolved: Tensor = self._conv2(middle)
-        return (h + convolved).transpose(1, 2).flatten(0, 1)
+        after = before[:, :, chunk.frames :], middle[:, :, chunk.frames :]
+        return (h + convolved).transpose(1, 2).flatten(0, 1), after
 
     def _rotate(self, qkv: Tensor, rotor: Tensor) -> None:
         """Turn head 0 of queries and keys in place; `qkv` [rows, 3, heads * dim_head]."""

@@ -63,12 +63,28 @@ class FlowRunner:
         """Most tokens a stream can hold, prompt included: the fixed noise ends there."""
         return len(self._noise) // self.config.token_mel_ratio
 
-    @torch.no_grad()
     def register(self, tokens: Tensor, mel: Tensor, embedding: Tensor) -> FlowPrefix:
-        """Solve the finished chunks of a voice's prompt, once for all streams.
+        """Solve the finished chunks of a voice's prompt, once for all streams, in one go.
 
-        `tokens` int [P], `mel` [2P, 80] of the same audio, `embedding` [192]. The caller holds the prefix until
-        `release`. Raises InvalidInput if they do not fit together, PoolExhausted if its pages do not fit the pool.
+        The caller holds the prefix until `release`. Raises what `prompt` and `begin` raise.
+        """
+        prompt = self.prompt(tokens, mel, embedding)
+        try:
+            while self.ready(prompt):
+                self.begin(prompt)
+                for _ in range(self.n_timesteps):
+                    self.step([prompt])
+        except BaseException:
+            self.close(prompt)
+            raise
+        return self.prefix(prompt)
+
+    @torch.no_grad()
+    def prompt(self, tokens: Tensor, mel: Tensor, embedding: Tensor) -> FlowStream:
+        """A voice's prompt as a stream to be solved like any other; once it is not `ready` any more, take its `prefix`.
+
+        `tokens` int [P], `mel` [2P, 80] of the same audio, `embedding` [192]. It holds `prompt_pages(P)` pages in the
+        end and gives no mel. Raises InvalidInput if they do not fit together.
         """
         ratio, ids = self.config.token_mel_ratio, tokens.flatten().tolist()
         wanted = [ratio * len(ids), self.config.output_size]
@@ -81,16 +97,20 @@ class FlowRunner:
         mel = mel.to(self.device, self.dtype)
         speaker = self.flow.speaker(embedding.to(self.device, self.dtype).view(1, -1))[0]
         prompt = FlowStream(mel, speaker, self._no_tails(), pages=[], frames=0, tokens=[])
-        try:
-            self.feed(prompt, ids, last=False)
-            while self.ready(prompt):
-                self.begin(prompt)
-                for _ in range(self.n_timesteps):
-                    self.step([prompt])
-        except BaseException:
-            self.close(prompt)
-            raise
-        return FlowPrefix(tuple(prompt.pages), prompt.frames, tuple(prompt.tokens), mel, speaker, prompt.tails)
+        self.feed(prompt, ids, last=False)
+        return prompt
+
+    def prompt_pages(self, tokens: int) -> int:
+        """Chunks of a prompt of so many tokens that are finished: their look-ahead lies in the prompt too."""
+        return max(0, tokens - self.config.pre_lookahead_len) // self._chunk_tokens
+
+    def prefix(self, prompt: FlowStream) -> FlowPrefix:
+        """The solved `prompt` as a prefix for others, which holds its pages until `release`."""
+        if self.ready(prompt) or prompt.chunk is not None or prompt.closed:
+            raise ValueError("a prompt becomes a prefix once all its finished chunks are solved")
+        return FlowPrefix(
+            tuple(prompt.pages), prompt.frames, tuple(prompt.tokens), prompt.prefix_mel, prompt.speaker, prompt.tails
+        )
 
     def release(self, prefix: FlowPrefix) -> None:
         """Give up a prefix; its pages live on while streams opened on it do."""
@@ -161,7 +181,10 @@ class FlowRunner:
 
     @torch.no_grad()
     def step(self, streams: Sequence[FlowStream]) -> None:
-        """One Euler step for each stream, all with a begun chunk; a chunk's last step makes its mel available."""
+        """One Euler step for each stream, all with a begun chunk; a chunk's last step makes its mel available.
+
+        If it raises nothing has changed, so that a stream at fault can be found by stepping them one by one.
+        """
         opened = [(stream.chunk, stream.tails) for stream in streams if stream.chunk is not None]
         if len(opened) != len(streams) or not opened:
             raise ValueError("step needs streams with a begun chunk")

@@ -20,7 +20,7 @@ Samples = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One stream that has frames to decode in this step: `count` of them, the mel before cut to what they need."""
+    """One stream in this step: `mel` [n, 80] is all that waits, and `count` frames of it can be decoded, if above 0."""
 
     place: int
     stream: VocoderStream
@@ -65,15 +65,19 @@ class VocoderRunner:
     def step(self, work: Sequence[tuple[VocoderStream, Tensor, bool]]) -> list[Samples]:
         """Feed each stream its new mel frames [n, 80] (n may be 0), and whether they are its last.
 
-        Returns each stream's new samples, float32 in [-0.99, 0.99] at 24 kHz, possibly none.
+        Returns each stream's new samples, float32 in [-0.99, 0.99] at 24 kHz, possibly none. If it raises no stream
+        has changed, so that the one at fault can be found by stepping them one by one.
         Raises InvalidInput for a mel of another shape, InternalError for a stream that has ended or is listed twice.
         """
         self._check(work)
         outputs: list[Samples] = [np.zeros(0, np.float32)] * len(work)
-        rows = [row for place, item in enumerate(work) if (row := self._receive(place, *item)) is not None]
-        if rows:
+        received = [self._receive(place, *item) for place, item in enumerate(work)]
+        if rows := [row for row in received if row.count > 0]:
             for row, samples in zip(rows, self._decode(rows), strict=True):
                 outputs[row.place] = samples
+        for row in received:
+            row.stream.pending = row.mel[max(0, row.count) :]
+            row.stream.ended = row.last
         return outputs
 
     def _check(self, work: Sequence[tuple[VocoderStream, Tensor, bool]]) -> None:
@@ -86,16 +90,10 @@ class VocoderRunner:
         if len({id(stream) for stream, _, _ in work}) != len(work):
             raise InternalError("a vocoder stream may occur only once in a step")
 
-    def _receive(self, place: int, stream: VocoderStream, mel: Tensor, last: bool) -> _Row | None:
+    def _receive(self, place: int, stream: VocoderStream, mel: Tensor, last: bool) -> _Row:
         waiting = torch.cat((stream.pending, mel.to(stream.pending)))
-        ahead = self.network.config.conv_pre_look_right
-        count = waiting.shape[0] - (0 if last else ahead)
-        stream.ended = last
-        if count <= 0:
-            stream.pending = waiting
-            return None
-        stream.pending = waiting[count:]
-        return _Row(place, stream, waiting, count, last)
+        ahead = 0 if last else self.network.config.conv_pre_look_right
+        return _Row(place, stream, waiting, waiting.shape[0] - ahead, last)
 
     def _decode(self, rows: list[_Row]) -> list[Samples]:
         frames = max(row.count for row in rows)
@@ -105,13 +103,13 @@ class VocoderRunner:
             mel[index, : row.mel.shape[0]] = row.mel
         mel = mel.transpose(1, 2)
         starting = [index for index, row in enumerate(rows) if row.stream.memory is None]
-        self._prime([rows[index].stream for index in starting], mel[starting])
+        before = self._gather([row.stream for row in rows], starting, mel[starting])
         starts, last = self._flags([row.stream.decoded == 0 for row in rows]), self._flags([row.last for row in rows])
         ragged = last is not None or any(row.count != frames for row in rows)
         samples, after = advance(
             self.network,
             self._layout,
-            self._gather([row.stream for row in rows]),
+            before,
             mel,
             self._noise_at([row.stream.decoded + 1 for row in rows], frames),
             torch.tensor([row.count for row in rows], device=self.device) if ragged else None,
@@ -121,13 +119,6 @@ class VocoderRunner:
         finished = [self._finish(row, wave) for row, wave in zip(rows, samples.cpu().numpy(), strict=True)]
         self._scatter(rows, after)
         return finished
-
-    def _prime(self, streams: list[VocoderStream], mel: Tensor) -> None:
-        if not streams:
-            return
-        rows = prime(self.network, self._layout, mel[:, :, : LOOK_RIGHT + 1], self._noise_at([0] * len(streams), 1))
-        for index, stream in enumerate(streams):
-            stream.memory, stream.pitch, stream.phase = rows.network[index], rows.pitch[index], rows.phase[index]
 
     def _flags(self, values: list[bool]) -> Tensor | None:
         """bool [B, 1], or None if all are false."""
@@ -139,9 +130,16 @@ class VocoderRunner:
         start = torch.tensor(frames, device=self.device) * hop
         return self._noise[(start[:, None] + torch.arange(count * hop, device=self.device)) % self._noise.shape[0]]
 
-    @staticmethod
-    def _gather(streams: list[VocoderStream]) -> Memory:
-        memory, pitch, phase = zip(*((stream.memory, stream.pitch, stream.phase) for stream in streams), strict=True)
+    def _gather(self, streams: list[VocoderStream], starting: list[int], mel: Tensor) -> Memory:
+        """The streams' pasts as one; those at the places `starting`, whose first mel is `mel`, have none yet."""
+        pasts = [(stream.memory, stream.pitch, stream.phase) for stream in streams]
+        if starting:
+            rows = prime(
+                self.network, self._layout, mel[:, :, : LOOK_RIGHT + 1], self._noise_at([0] * len(starting), 1)
+            )
+            for place, *past in zip(starting, rows.network, rows.pitch, rows.phase, strict=True):
+                pasts[place] = (past[0], past[1], past[2])
+        memory, pitch, phase = zip(*pasts, strict=True)
         return Memory(torch.stack(memory), torch.stack(pitch), torch.stack(phase))
 
     @staticmethod
