@@ -1,7 +1,8 @@
 """What the device loop tells an observer: every tick with its cost, and what each stream said and became.
 
-For measuring and tracing. Nothing is gathered unless an observer is given. It is called in the loop's thread, between
-ticks, so it must be quick, and what it raises is a fault of the loop. A stream is named by its session's seed.
+For measuring and tracing; nothing is gathered unless an observer is given. A tick comes before what it brought about.
+The observer is called in the loop's thread, between ticks, so it must be quick, and what it raises is a fault of the
+loop. A stream is named by its session's seed.
 """
 
 from collections.abc import Callable
