@@ -75,3 +75,9 @@ class Stalled(OscineError):
     """The listener took nothing, or reported nothing as played, for too long."""
 
     code = "stalled"
+
+
+class RunAway(OscineError):
+    """A sentence went wrong in a way that another attempt did not mend: it looped, fell silent or did not end."""
+
+    code = "run_away"

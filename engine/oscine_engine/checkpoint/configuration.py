@@ -137,8 +137,8 @@ def _validate(config: ModelConfig, path: Path) -> None:
         f"mix_ratio {text.mix_ratio} must be two positive numbers": (
             len(text.mix_ratio) != 2 or min(text.mix_ratio) < 1
         ),
-        "min_token_text_ratio must be at least 0 and below max_token_text_ratio": (
-            not 0 <= text.min_token_text_ratio < text.max_token_text_ratio
+        "min_token_text_ratio must be at least 0 and at most max_token_text_ratio": (
+            not 0 <= text.min_token_text_ratio <= text.max_token_text_ratio
         ),
         "hift: each list of kernel sizes must be as long as the list of rates or dilations it goes with": (
             len(hift.upsample_kernel_sizes) != len(hift.upsample_rates)

@@ -126,7 +126,8 @@ class Feed(NamedTuple):
 class Interleaver:
     """The machine of the table above. Text in by `add_text` and `end_text`, inputs out by `take`, ids in by `say`.
 
-    limit: most ids to say, whatever the text; None for no bound but the text's.
+    limit: most ids to say, whatever the text; None for no bound but the text's. `capped` tells that it, or the text's
+    maximum, has stopped a model that could have ended by itself.
     """
 
     def __init__(self, layout: Layout, prompt: Prompt, *, interleaved: bool, limit: int | None = None) -> None:
@@ -134,6 +135,8 @@ class Interleaver:
         self.limit = limit
         self.phase = Phase.BOUNDARY
         self.said = 0
+        self.capped = False
+        self._prompt = prompt
         self._interleaved = interleaved
         self._text = list(prompt.transcript)
         self._next_text = 0
@@ -166,6 +169,14 @@ class Interleaver:
     def max_length(self) -> int:
         return int(self.layout.max_ratio * self._target_count)
 
+    @property
+    def positions_at_most(self) -> int:
+        """Inputs that all text so far and as much speech as may be said for it amount to, the prompt's included."""
+        blocks = len(self._text) // self.layout.text_block * self.layout.speech_block if self._interleaved else 0
+        speech = max(self.max_length, blocks + 1, self.said)
+        said = speech if self.limit is None else min(speech, self.limit)
+        return 2 + len(self._prompt.prefix) + len(self._text) + len(self._prompt_speech) + said
+
     def add_text(self, ids: Sequence[int]) -> None:
         """Append target text ids. Raises ValueError after `end_text`."""
         if self._text_ended:
@@ -184,6 +195,26 @@ class Interleaver:
         inputs, self._pending = self._pending, []
         return Feed(inputs, self.phase in (Phase.BLOCK, Phase.TAIL), self.may_end)
 
+    def put_back(self, feed: Feed) -> None:
+        """Undo the last `take`, whose feed came to nothing; nothing may have been said or added since."""
+        self._pending = feed.inputs + self._pending
+
+    def rewound(self, said: Sequence[int]) -> tuple[Self, int]:
+        """A machine with the text of this one in which `said`, the first ids of this one's speech, has just been said.
+
+        Also tells how many inputs were taken before those that wait in it: they are the first ones this one fed.
+        """
+        machine = type(self)(self.layout, self._prompt, interleaved=self._interleaved, limit=self.limit)
+        machine.add_text(self._text[len(self._prompt.transcript) :])
+        if self._text_ended:
+            machine.end_text()
+        fed = 0
+        while machine.said < len(said):
+            feed = machine.take()
+            fed += len(feed.inputs)
+            machine.say(said[machine.said])
+        return machine, fed
+
     @property
     def may_end(self) -> bool:
         """eos is legal at the next sampled position."""
@@ -199,6 +230,8 @@ class Interleaver:
         self.said += 1
         self._in_block += 1
         if self.said == self.limit or (self.phase is Phase.TAIL and self.said >= self.max_length):
+            # Equal factors leave the model no say in the length: reaching it is the end then.
+            self.capped = self.said == self.limit or self.layout.min_ratio < self.layout.max_ratio
             self.phase = Phase.DONE
             return True
         self._pending.append(Input(Kind.SPEECH, speech_id))

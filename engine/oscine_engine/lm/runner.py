@@ -71,8 +71,9 @@ class LMRunner:
     def step(self, streams: list[LMStream]) -> list[int | None]:
         """Feed every stream what waits, and let those say an id that are to: the id, or None, of each stream.
 
-        Streams without inputs are passed over. A stream whose logits are not finite ends with its `failure` set; the
-        others are unaffected. Raises PoolExhausted, with nothing changed, if the pool has too few pages.
+        Streams without inputs are passed over. A stream whose logits are not finite, or whose id is not legal, ends
+        with its `failure` set; the others are unaffected. Raises PoolExhausted if the pool has too few pages. Whatever
+        is raised, no stream has moved: the step can be taken again, by fewer of them perhaps.
         """
         said: list[int | None] = [None] * len(streams)
         active = [index for index, stream in enumerate(streams) if stream.wants_step]
@@ -82,23 +83,44 @@ class LMRunner:
         if wanted > self.pool.num_free:
             raise PoolExhausted(f"this step needs {wanted} pages, {self.pool.num_free} are free")
         feeds = [streams[index].machine.take() for index in active]
-        hidden = self.forward([(streams[i], feed.inputs) for i, feed in zip(active, feeds, strict=True)])
         row = 0
         saying: list[int] = []
         rows: list[int] = []
         draws: list[Draw] = []
         for index, feed in zip(active, feeds, strict=True):
-            streams[index].length += len(feed.inputs)
             row += len(feed.inputs)
             if feed.says:
                 saying.append(index)
                 rows.append(row - 1)
                 draws.append(Draw(streams[index].seed, streams[index].tokens, feed.may_end))
-        if saying:
-            ids = self.choose(self.packed.head(hidden[rows]), draws)
-            for index, chosen in zip(saying, ids, strict=True):
-                said[index] = self._say(streams[index], chosen)
+        try:
+            hidden = self.forward([(streams[i], feed.inputs) for i, feed in zip(active, feeds, strict=True)])
+            ids = self.choose(self.packed.head(hidden[rows]), draws) if saying else []
+        except BaseException:
+            for index, feed in zip(active, feeds, strict=True):
+                streams[index].machine.put_back(feed)
+            raise
+        for index, feed in zip(active, feeds, strict=True):
+            streams[index].length += len(feed.inputs)
+        for index, chosen in zip(saying, ids, strict=True):
+            said[index] = self._say(streams[index], chosen)
         return said
+
+    def rewind(self, stream: LMStream, keep: int, seed: int) -> None:
+        """Take back all that `stream` said after its first `keep` ids; from there it draws on with `seed`.
+
+        With its own seed it would say the same again. Pages that held only what is taken back are freed. Raises
+        ValueError, with nothing changed, for more ids than were said and for a stream that was closed.
+        """
+        if stream.closed or not 0 <= keep <= len(stream.tokens):
+            state = "is closed" if stream.closed else f"has said {len(stream.tokens)} ids"
+            raise ValueError(f"cannot go back to {keep} ids: the stream {state}")
+        kept = stream.tokens[:keep]
+        stream.machine, stream.length = stream.machine.rewound(kept)
+        stream.tokens, stream.seed, stream.failure = kept, seed, None
+        used = -(-stream.length // self.page_tokens)
+        stream.pages, freed = stream.pages[:used], stream.pages[used:]
+        self.pool.release(freed)
 
     @torch.inference_mode()
     def forward(self, fed: list[tuple[LMStream, list[Input]]]) -> Tensor:
@@ -155,7 +177,12 @@ class LMRunner:
         if chosen == NO_ID:
             stream.failure = InternalError(f"the language model's output is not finite after {len(stream.tokens)} ids")
             return None
-        if not stream.machine.say(chosen):
+        try:
+            is_speech = stream.machine.say(chosen)
+        except ValueError as error:
+            stream.failure = InternalError(f"the language model's choice cannot be taken: {error}")
+            return None
+        if not is_speech:
             return None
         stream.tokens.append(chosen)
         return chosen

@@ -18,9 +18,9 @@ NO_ID = -1
 def mask_logits(logits: Tensor, speech_token_size: int, may_end: Tensor) -> Tensor:
     """Keep speech ids, and eos where `may_end` [B] (bool) is true, of logits [B, V]: float32 [B, speech ids + 2].
 
-    All other ids (control and unused ones) get -inf or are cut off.
+    All other ids (control and unused ones) get -inf or are cut off. `logits` stay as they are.
     """
-    kept = logits[:, : speech_token_size + 2].float()
+    kept = logits[:, : speech_token_size + 2].to(torch.float32, copy=True)
     kept[:, speech_token_size] = -torch.inf
     kept[:, speech_token_size + 1].masked_fill_(~may_end, -torch.inf)
     return kept

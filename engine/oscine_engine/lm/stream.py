@@ -35,6 +35,16 @@ class LMStream:
         self.machine.end_text()
 
     @property
+    def capped(self) -> bool:
+        """Done because the most ids its text allows were said, not because the model ended."""
+        return self.machine.capped
+
+    @property
+    def positions_at_most(self) -> int:
+        """Positions that its K/V can come to with the text so far."""
+        return self.machine.positions_at_most
+
+    @property
     def state(self) -> StreamState:
         if self.closed or self.failure is not None or self.machine.phase is Phase.DONE:
             return "done"

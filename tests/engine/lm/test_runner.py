@@ -1,11 +1,13 @@
 """The paged, ragged runner against the network, and streams against themselves in other company."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
 
 from oscine_engine.config import LMConfig, SamplingConfig, TextRules
-from oscine_engine.lm.interleave import Input, Kind, Layout, Prompt
+from oscine_engine.lm.interleave import Input, Kind, Layout, Phase, Prompt
 from oscine_engine.lm.network import SpeechLM
 from oscine_engine.lm.packed import page_shape
 from oscine_engine.lm.runner import Draw, LMRunner
@@ -36,8 +38,8 @@ def lm() -> SpeechLM:
     return lm
 
 
-def make_runner(lm: SpeechLM, pages: int = 200, page_tokens: int = 8) -> LMRunner:
-    return LMRunner(lm, PagePool(pages, page_shape(CONFIG, page_tokens)), SamplingConfig(), RULES)
+def make_runner(lm: SpeechLM, pages: int = 200, page_tokens: int = 8, rules: TextRules = RULES) -> LMRunner:
+    return LMRunner(lm, PagePool(pages, page_shape(CONFIG, page_tokens)), SamplingConfig(), rules)
 
 
 def speak(runner: LMRunner, streams: list[LMStream]) -> list[list[int]]:
@@ -130,7 +132,7 @@ def test_seeds_differ_and_repeat(lm: SpeechLM) -> None:
     assert first != other
 
 
-def opinionated(favours: dict[int, float]) -> LMRunner:
+def opinionated(favours: dict[int, float], rules: TextRules = RULES) -> LMRunner:
     """A runner whose logits are the same at every position: 32 times the number given for an id, else 0."""
     lm = SpeechLM(CONFIG).eval()
     with torch.no_grad():
@@ -138,7 +140,7 @@ def opinionated(favours: dict[int, float]) -> LMRunner:
             weight.fill_(1.0 if "embed" in name or name.endswith("norm.weight") else 0.0)
         for row, favour in favours.items():
             lm.llm_decoder.weight[row] = favour
-    return make_runner(lm)
+    return make_runner(lm, rules=rules)
 
 
 @pytest.mark.parametrize(("mode", "least"), [("whole", 10), ("interleaved", 12)])
@@ -158,9 +160,27 @@ def test_a_model_that_never_ends_is_stopped_at_the_maximum() -> None:
     stream = runner.open(PROMPTS[0], seed=3)
     stream.add_text([5] * 4)
     stream.end_text()
+    assert not stream.capped
     [tokens] = speak(runner, [stream])
     assert len(tokens) == 24
     assert stream.state == "done"
+    assert stream.capped
+
+
+def test_an_end_of_its_own_and_a_fixed_length_are_no_caps() -> None:
+    ending = opinionated({CONFIG.eos: 3.0})
+    stream = ending.open(PROMPTS[0])
+    stream.add_text([5] * 4)
+    stream.end_text()
+    speak(ending, [stream])
+    assert (len(stream.tokens), stream.capped) == (8, False)
+    fixed = opinionated({CONFIG.eos: -3.0}, replace(RULES, min_token_text_ratio=6))
+    for limit, capped in ((None, False), (7, True)):
+        stream = fixed.open(PROMPTS[0], limit=limit)
+        stream.add_text([5] * 4)
+        stream.end_text()
+        speak(fixed, [stream])
+        assert (len(stream.tokens), stream.capped) == (limit or 24, capped)
 
 
 @pytest.mark.parametrize("mode", ["whole", "interleaved"])
@@ -221,6 +241,70 @@ def test_a_stream_with_bad_numbers_fails_alone(lm: SpeechLM) -> None:
     assert good.failure is None
     assert bad.failure is not None
     assert bad.state == "done"
+
+
+@pytest.mark.parametrize("broken", ["forward", "head", "choose"])
+def test_a_step_that_raises_has_moved_no_stream(lm: SpeechLM, monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+    runner = make_runner(lm)
+    calm = [speak(runner, [open_stream(runner, i, "interleaved", seed=i)])[0] for i in range(3)]
+    streams = [open_stream(runner, i, "interleaved", seed=i) for i in range(3)]
+
+    def failing(*_: object) -> None:
+        raise RuntimeError("device lost")
+
+    for _ in range(40):
+        with monkeypatch.context() as broken_runner:
+            broken_runner.setattr(runner.packed if broken == "head" else runner, broken, failing)
+            saying = any(s.wants_step and s.machine.phase in (Phase.BLOCK, Phase.TAIL) for s in streams)
+            if saying or (broken == "forward" and any(s.wants_step for s in streams)):
+                with pytest.raises(RuntimeError, match="device lost"):
+                    runner.step(streams)
+        for stream in streams:
+            runner.step([stream])
+    assert speak(runner, streams) == calm
+    for stream in streams:
+        runner.close(stream)
+
+
+def test_an_illegal_id_is_the_failure_of_its_stream_alone(lm: SpeechLM, monkeypatch: pytest.MonkeyPatch) -> None:
+    runner = make_runner(lm)
+    [wanted] = speak(runner, [open_stream(runner, 1, "whole", seed=4)])
+    good, bad = open_stream(runner, 1, "whole", seed=4), open_stream(runner, 2, "whole", seed=4)
+    choose = runner.choose
+    with monkeypatch.context() as patched:
+        patched.setattr(runner, "choose", lambda logits, draws: [*choose(logits, draws)[:1], CONFIG.sos])
+        runner.step([good, bad])
+    assert bad.failure is not None
+    assert "not legal" in bad.failure.message
+    assert speak(runner, [good, bad]) == [wanted, []]
+
+
+@pytest.mark.parametrize("mode", ["whole", "interleaved"])
+def test_what_recycled_pages_hold_reaches_nobody(lm: SpeechLM, mode: Mode) -> None:
+    clean, dirty = make_runner(lm, page_tokens=5), make_runner(lm, page_tokens=5)
+    dirty.pool.data.fill_(torch.nan)
+    for runner in (clean, dirty):
+        streams = [open_stream(runner, i, mode, seed=i) for i in range(4)]
+        speak(runner, streams)
+        assert all(stream.failure is None for stream in streams)
+    assert speak(dirty, [open_stream(dirty, i, mode, seed=i) for i in range(4)]) == speak(
+        clean, [open_stream(clean, i, mode, seed=i) for i in range(4)]
+    )
+
+
+@pytest.mark.parametrize("mode", ["whole", "interleaved"])
+@pytest.mark.parametrize("limit", [None, 9])
+def test_positions_stay_within_what_is_told_beforehand(mode: Mode, limit: int | None) -> None:
+    runner = opinionated({CONFIG.eos: -3.0})
+    for prompt in PROMPTS:
+        stream = runner.open(prompt, mode=mode, limit=limit)
+        stream.add_text([5] * 7)
+        most = stream.positions_at_most
+        stream.end_text()
+        speak(runner, [stream])
+        assert stream.capped
+        assert most - 10 <= stream.length <= most
+        assert stream.positions_at_most == most
 
 
 def test_state_follows_the_text(lm: SpeechLM) -> None:

@@ -129,3 +129,15 @@ def test_a_row_depends_on_itself_only() -> None:
     assert torch.equal(sample(logits[order], past[order], keys[order], RAS), together[order])
     alone = torch.cat([sample(logits[i : i + 1], past[i : i + 1], keys[i : i + 1], RAS) for i in range(16)])
     assert torch.equal(alone, together)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_masking_leaves_its_input_alone(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    logits = torch.randn(3, 16, dtype=dtype)
+    before = logits.clone()
+    masked = mask_logits(logits, 10, torch.tensor([True, False, True]))
+    assert torch.equal(logits, before)
+    assert masked.dtype == torch.float32
+    assert masked[:, 10].isinf().all()
+    assert masked[:, 11].isinf().tolist() == [False, True, False]
