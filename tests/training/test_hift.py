@@ -11,7 +11,10 @@ from oscine_engine.features import mel24k
 from training.data import MEL, SAMPLES, Corpus
 from training.f0 import extract
 from training.hift.crops import CONTEXT, Crops
+from training.hift.heard import HeardDistance
 from training.hift.train import Plan, Trainer, build, fit
+from training.loop import save_weights
+from training.networks import SpeechTokenizer
 
 TOKENS = (30, 40)
 PLAN = Plan(
@@ -89,3 +92,17 @@ def test_a_run_resumes_where_it_was_saved(work: Path, tmp_path: Path, monkeypatc
     assert again.steps == trainer.steps > 0
     for a, b in zip(again.hift.parameters(), trainer.hift.parameters(), strict=True):
         assert torch.equal(a, b)
+
+
+def test_what_the_tokenizer_hears_counts(work: Path) -> None:
+    tokenizer = work / "tokenizer.safetensors"
+    save_weights(tokenizer, SpeechTokenizer())
+    heard = HeardDistance(tokenizer)
+    wave = torch.from_numpy(voiced(9600, 150.0))[None]
+    assert heard(wave, wave) == 0
+    assert heard(wave, torch.from_numpy(voiced(9600, 300.0))[None]) > 0.05
+    trainer, _ = build(work, PLAN, torch.device("cpu"), None, 1.0, tokenizer, {"en": 2})
+    assert trainer.crops.total == 2 * sum(MEL * n - PLAN.frames + 1 for n in TOKENS)
+    before = [p.clone() for p in trainer.heard.parameters()]
+    assert trainer.step({}, True)["heard"] > 0
+    assert all(torch.equal(a, b) for a, b in zip(before, trainer.heard.parameters(), strict=True))

@@ -15,7 +15,7 @@ class Log:
     """A CSV file that grows over several runs. Columns are fixed by the first line."""
 
     COLUMNS = (
-        *("steps", "seconds", "mel", "loud", "f0", "voicing_error", "pitch_error", "norm", "f0_norm"),
+        *("steps", "seconds", "mel", "heard", "loud", "f0", "voicing_error", "pitch_error", "norm", "f0_norm"),
         *("fooled", "feature", "judge", "judge_norm", "valid_mel", "valid_voicing", "valid_pitch"),
     )
 

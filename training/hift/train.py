@@ -14,6 +14,7 @@ import argparse
 import math
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,14 +30,16 @@ from oscine_engine.config import F0Config, VocoderConfig
 from oscine_engine.vocoder.f0 import LOOK_RIGHT
 from oscine_engine.vocoder.network import HiFT
 from training.data import MEL, Corpus
-from training.graphed import Graphed, Update, autocast
+from training.graphed import Graphed, Update, autocast, pick_device
 from training.hift import losses
 from training.hift.crops import HOP, Crops, pick
 from training.hift.discriminators import Discriminators
+from training.hift.heard import HeardDistance
 from training.hift.report import Log, write_wav
 
 # HiFi-GAN's proportions, its sums over eight discriminators and their maps written as means.
 MEL_WEIGHT, FEATURE_WEIGHT, ADVERSARIAL_WEIGHT = 45.0, 10.0, 8.0
+HEARD_WEIGHT = 40.0
 LAST_LR = 0.02
 LOG_STEPS = 50
 EMA_FROM = 500
@@ -70,8 +73,9 @@ def vocoder_config(width: int) -> VocoderConfig:
 class Trainer:
     """The vocoder, its discriminators and one captured step of each kind."""
 
-    def __init__(self, plan: Plan, crops: Crops, device: torch.device) -> None:
+    def __init__(self, plan: Plan, crops: Crops, device: torch.device, heard: Path | None = None) -> None:
         torch.manual_seed(plan.seed)
+        self.heard = HeardDistance(heard).to(device) if heard is not None else None
         self.plan, self.crops, self.device = plan, crops, device
         config = replace(vocoder_config(plan.width), audio_limit=WIDE_LIMIT)
         self.hift = HiFT(config).to(device).train()
@@ -122,6 +126,10 @@ class Trainer:
         pitch = losses.f0_loss(f0, true_f0)
         loud = F.relu(logs - LOUDEST_LOG).mean()
         total = MEL_WEIGHT * mel + pitch + LOUD_WEIGHT * loud
+        if self.heard is not None:
+            heard = self.heard(fake, crop.wave)
+            total = total + HEARD_WEIGHT * heard
+            out |= {"heard": heard}
         if adversarial:
             self.judges.requires_grad_(False)
             with autocast(self.device):
@@ -250,9 +258,18 @@ def fit(trainer: Trainer, corpus: Corpus, mels: Tensor, out: Path, save_every: f
 
 
 def build(
-    work: Path, plan: Plan, device: torch.device, flow_mels: Path | None, real_share: float
+    work: Path,
+    plan: Plan,
+    device: torch.device,
+    flow_mels: Path | None,
+    real_share: float,
+    heard: Path | None = None,
+    weight: Mapping[str, int] | None = None,
 ) -> tuple[Trainer, Corpus]:
-    """Load the corpus onto the device and set up a trainer over its training clips."""
+    """Load the corpus onto the device and set up a trainer over its training clips.
+
+    heard: weights of the speech tokenizer, for `HeardDistance`. weight: how often a language's clips count, else once.
+    """
     corpus = Corpus(work / "data", device, ("audio", "mel", "f0"))
     mel = corpus.arrays["mel"][None]
     if flow_mels is not None:
@@ -262,9 +279,19 @@ def build(
                 f"{flow_mels} is {tuple(made.shape)}, the corpus needs {tuple(mel.shape[1:])}: make it anew"
             )
         mel = torch.stack((corpus.arrays["mel"].half(), made.half()))
-    starts, lengths = (torch.from_numpy(a[corpus.train] * MEL) for a in (corpus.starts, corpus.lengths))
+    times = [(weight or {}).get(corpus.clips[clip]["lang"], 1) for clip in corpus.train]
+    rows = np.repeat(corpus.train, times)
+    starts, lengths = (torch.from_numpy(a[rows] * MEL) for a in (corpus.starts, corpus.lengths))
     crops = Crops(mel, corpus.arrays["f0"], corpus.arrays["audio"], starts, lengths, plan.frames, real_share)
-    return Trainer(plan, crops, device), corpus
+    return Trainer(plan, crops, device, heard), corpus
+
+
+def times(argument: str) -> tuple[str, int]:
+    """`zh=2` as a pair. Raises argparse.ArgumentTypeError."""
+    lang, _, count = argument.partition("=")
+    if not lang or not count.isdecimal() or int(count) < 1:
+        raise argparse.ArgumentTypeError(f"{argument!r} is no language and a whole number of at least 1, such as zh=2")
+    return lang, int(count)
 
 
 def main() -> None:
@@ -285,6 +312,8 @@ def main() -> None:
     parser.add_argument("--from-mels", type=Path, help="mels of the flow, as training.flow_mels writes them")
     parser.add_argument("--real-share", type=float, default=0.25, help="with --from-mels: share of true mels")
     parser.add_argument("--start", type=Path, help="state.pt or hift.safetensors of another run to begin from")
+    parser.add_argument("--heard", type=Path, help="weights of the speech tokenizer, whose hearing then counts too")
+    parser.add_argument("--weight", type=times, nargs="*", default=[], help="LANG=N: its clips count N times")
     a = parser.parse_args()
     a.out.mkdir(parents=True, exist_ok=True)
     scale = a.lr_scale or (0.4 if a.start else 1.0)
@@ -303,8 +332,9 @@ def main() -> None:
     )
     device = torch.device(a.device)
     if device.type == "cuda":
-        torch.backends.cudnn.benchmark = True
-    trainer, corpus = build(a.work, plan, device, a.from_mels, 1.0 if a.from_mels is None else a.real_share)
+        pick_device()
+    share = 1.0 if a.from_mels is None else a.real_share
+    trainer, corpus = build(a.work, plan, device, a.from_mels, share, a.heard, dict(a.weight))
     if (a.out / "state.pt").exists():
         trainer.load(a.out / "state.pt", fresh=False)
     elif a.start is not None:
