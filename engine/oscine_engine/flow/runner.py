@@ -196,6 +196,7 @@ class FlowRunner:
             chunk.step += 1
             if chunk.step == self.n_timesteps:
                 stream.out.append(chunk.x[max(0, stream.prompt_frames - stream.frames) :])
+                stream.end = chunk.x
                 stream.frames += chunk.frames
                 stream.chunk = None
 
@@ -203,6 +204,10 @@ class FlowRunner:
         """Finished mel not taken before, [n, 80], prompt frames left out; n is 0 when there is none."""
         out, stream.out = stream.out, []
         return torch.cat(out) if out else stream.prefix_mel.new_zeros(0, self.config.output_size)
+
+    def sound(self, stream: FlowStream) -> bool:
+        """Whether the numbers of the last finished chunk are: a stream that is not can only be closed."""
+        return stream.end is None or bool(stream.end.isfinite().all())
 
     def _known_frames(self, stream: FlowStream) -> int:
         """Frames of all tokens fed so far, prompt included."""

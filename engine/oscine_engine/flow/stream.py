@@ -62,7 +62,7 @@ class FlowStream:
     """One utterance on its way from tokens to mel.
 
     pages: all pages held, the prefix's first. frames: in finished chunks, prompt included. tokens: known but not yet in
-    a begun chunk. last: no more tokens will come. out: finished mel not yet taken.
+    a begun chunk. last: no more tokens will come. out: finished mel not yet taken. end: the last finished chunk, whole.
     """
 
     prefix_mel: Tensor
@@ -75,6 +75,7 @@ class FlowStream:
     closed: bool = False
     chunk: FlowChunk | None = None
     out: list[Tensor] = field(default_factory=list)
+    end: Tensor | None = None
 
     @property
     def prompt_frames(self) -> int:

@@ -1,20 +1,41 @@
-"""Everything that touches a model: runners, pools, the voices' pages and prompts, and the loop over them."""
+"""Everything that touches a model: runners, pools, the voices' pages and prompts, and the loop over them.
 
+Memory is shared out before anything runs. Each stream has a share of both pools that holds the most it can need: two
+segments of the language model (one sounds, the next is read), and one of the flow (its pages go back when its last mel
+is there, before the next one opens). Voices have pages of their own under a budget. So a pool never runs out in the
+middle of somebody's sentence: what does not fit is refused when it comes.
+"""
+
+import asyncio
 import math
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
 
-from oscine_engine.checkpoint.load import Checkpoint
+import torch
+
+from oscine_engine.checkpoint.layout import LMFile
+from oscine_engine.checkpoint.load import Checkpoint, load
 from oscine_engine.errors import InvalidInput
-from oscine_engine.flow.runner import FlowPrefix, FlowRunner
+from oscine_engine.flow.runner import FlowRunner
 from oscine_engine.flow.runner import page_shape as flow_page_shape
 from oscine_engine.lm.interleave import Prompt
 from oscine_engine.lm.packed import page_shape as lm_page_shape
 from oscine_engine.lm.runner import LMRunner
+from oscine_engine.runtime.core import Bounds, Clock, Core
 from oscine_engine.runtime.device_loop import DeviceLoop
+from oscine_engine.runtime.lane import Segment
+from oscine_engine.runtime.measure import measure
 from oscine_engine.runtime.pages import PagePool
-from oscine_engine.runtime.stages import Segment, Stages
+from oscine_engine.runtime.stages import Stages
+from oscine_engine.runtime.stream import Stream
+from oscine_engine.runtime.trace import Observe
+from oscine_engine.runtime.voices import VoiceCache
+from oscine_engine.scheduler.admission import Limits, Pace
+from oscine_engine.scheduler.costs import CostModel
 from oscine_engine.text.front_end import FrontEnd
 from oscine_engine.vocoder.runner import VocoderRunner
 from oscine_engine.voices.prompt import VoicePrompt, aligned
@@ -29,21 +50,33 @@ LM_POSITIONS_PER_ID = 2
 """Positions of the language model's cache per speech id: itself and its share of text and prompt, with room."""
 
 
+READ_AHEAD = 2
+"""Segments of a stream that may hold language model pages at once."""
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceLimits:
     """max_streams: streams at once. max_waiting_s: seconds of audio computed ahead of what the listener's side took.
 
+    utilisation: share of the device that streams may ask for when all speak at once, by its measured costs; infinity
+    admits by count alone. voice_bytes: memory for voices' pages, never less than the largest voice takes.
     Raises InvalidInput for limits that nothing could run under.
     """
 
     max_streams: int = 8
     max_waiting_s: float = 10.0
+    utilisation: float = 0.85
+    voice_bytes: int = 1 << 30
 
     def __post_init__(self) -> None:
         if self.max_streams < 1:
             raise InvalidInput(f"max_streams must be at least 1, not {self.max_streams}")
         if not 0 < self.max_waiting_s < math.inf:
             raise InvalidInput(f"max_waiting_s must be a number of seconds above 0, not {self.max_waiting_s}")
+        if not self.utilisation > 0:
+            raise InvalidInput(f"utilisation must be above 0, not {self.utilisation}")
+        if self.voice_bytes < 0:
+            raise InvalidInput(f"voice_bytes must be at least 0, not {self.voice_bytes}")
 
 
 class Prompts(NamedTuple):
@@ -53,42 +86,97 @@ class Prompts(NamedTuple):
     interleaved: Prompt
 
 
-class Device:
-    """One loaded model and its loop; `loop` is the port that sessions speak to. Nothing runs before `start`."""
+class Load(NamedTuple):
+    """`pages`: of both pools, the voices' own left out."""
 
-    def __init__(self, checkpoint: Checkpoint, limits: DeviceLimits, device: str = "cpu") -> None:
-        config = checkpoint.config
-        longest = MAX_SEGMENT_S * config.flow.input_frame_rate
-        self._longest = longest
-        lm_pages = -(-(longest * LM_POSITIONS_PER_ID) // LM_PAGE_TOKENS)
+    streams: int
+    pages: int
+
+
+class Device:
+    """One loaded model and its loop; `loop` is the port that sessions speak to.
+
+    `async with device:` starts and stops it, as do `start` and `close`, which block.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        limits: DeviceLimits | None = None,
+        device: str = "cpu",
+        *,
+        costs: CostModel | None = None,
+        observe: Observe | None = None,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        """costs: of this machine's ticks, measured by `start` if they are not known. clock: seconds, never falling."""
+        config, self._limits = checkpoint.config, limits or DeviceLimits()
+        streams = self._limits.max_streams
+        self._longest = MAX_SEGMENT_S * config.flow.input_frame_rate
+        self._positions = -(-self._longest * LM_POSITIONS_PER_ID // LM_PAGE_TOKENS) * LM_PAGE_TOKENS
         chunk_tokens = config.flow.dit.static_chunk_size // config.flow.token_mel_ratio
         self._voices = {name: aligned(voice, chunk_tokens, HEAD_START) for name, voice in checkpoint.voices.items()}
-        voice_pages = sum(-(-v.flow_speech_tokens.numel() // chunk_tokens) for v in self._voices.values())
-        flow_pages = -(-longest // chunk_tokens) + 1
 
-        lm_pool = PagePool(limits.max_streams * 2 * lm_pages, lm_page_shape(config.lm, LM_PAGE_TOKENS), device=device)
-        flow_pool = PagePool(
-            voice_pages + limits.max_streams * flow_pages,
-            flow_page_shape(config.flow, config.n_timesteps),
+        def whole_chunks(tokens: int) -> int:
+            return max(0, tokens - config.flow.pre_lookahead_len) // chunk_tokens
+
+        sizes = [voice.flow_speech_tokens.numel() for voice in self._voices.values()]
+        opens = [size - whole_chunks(size) * chunk_tokens for size in sizes]
+        own_pages = -(-(self._longest + max(opens, default=0)) // chunk_tokens)
+        page_bytes = math.prod(flow_page_shape(config.flow, config.n_timesteps)) * torch.float32.itemsize
+        voice_sizes = [whole_chunks(size) for size in sizes]
+        voice_pages = min(sum(voice_sizes), max(self._limits.voice_bytes // page_bytes, *voice_sizes, 0))
+
+        lm_pool = PagePool(
+            streams * READ_AHEAD * self._positions // LM_PAGE_TOKENS,
+            lm_page_shape(config.lm, LM_PAGE_TOKENS),
             device=device,
+        )
+        flow_pool = PagePool(
+            voice_pages + streams * own_pages, flow_page_shape(config.flow, config.n_timesteps), device=device
         )
         self.lm = LMRunner(checkpoint.lm, lm_pool, config.sampling, config.text)
         self.flow = FlowRunner(checkpoint.flow, flow_pool, config.n_timesteps, checkpoint.noise.rand_noise)
         self.vocoder = VocoderRunner(
             checkpoint.vocoder, checkpoint.noise.sine_waves(MAX_SEGMENT_S * config.vocoder.sampling_rate)
         )
+        self.voice_cache = VoiceCache(self.flow, self._voices, voice_pages, self._longest)
+        self.sample_rate = config.vocoder.sampling_rate
         self._tokenizer = checkpoint.tokenizer
         self._front_end = FrontEnd(config.text.front_end, checkpoint.tokenizer)
-        self._prefixes: dict[str, FlowPrefix] = {}
         self._prompts: dict[str, Prompts] = {}
-        self.sample_rate = config.vocoder.sampling_rate
-        self.loop = DeviceLoop(
-            Stages(self.lm, self.flow, self.vocoder),
-            self._open_segment,
-            sample_rate=self.sample_rate,
-            max_streams=limits.max_streams,
-            max_waiting_s=limits.max_waiting_s,
-        )
+        self._costs = costs
+        self._observe = observe
+        self._clock = clock
+        self.loop = DeviceLoop(self.make_core)
+
+    @classmethod
+    def load(
+        cls,
+        model: Path | None = None,
+        limits: DeviceLimits | None = None,
+        *,
+        lm_file: LMFile = "llm",
+        device: str = "cpu",
+        threads: int = 1,
+        observe: Observe | None = None,
+    ) -> Self:
+        """Load a model directory, or the embedded voice. Takes seconds; nothing runs yet.
+
+        threads: CPU threads of one tick, set for the whole process. Raises CheckpointError for a model that does not
+        fit.
+        """
+        torch.set_num_threads(threads)
+        return cls(load(model, device=device, lm_file=lm_file), limits, device, observe=observe)
+
+    @property
+    def port(self) -> DeviceLoop:
+        return self.loop
+
+    @property
+    def failed(self) -> bool:
+        """The loop has met a fault it cannot go on from: every stream has ended and none will open."""
+        return self.loop.failed
 
     @property
     def voices(self) -> Mapping[str, VoicePrompt]:
@@ -98,20 +186,70 @@ class Device:
     @property
     def pages_held(self) -> int:
         """Pages of both pools that streams hold, the voices' own left out."""
-        pools = (self.lm.pool, self.flow.pool)
-        voices = sum(len(prefix.pages) for prefix in self._prefixes.values())
-        return sum(pool.num_pages - pool.num_free for pool in pools) - voices
+        used = sum(pool.num_pages - pool.num_free for pool in (self.lm.pool, self.flow.pool))
+        return used - self.voice_cache.pages_held
+
+    @property
+    def load_now(self) -> Load:
+        """What running streams hold at this moment."""
+        return Load(self.loop.admitted, self.pages_held)
 
     def start(self) -> None:
-        """Register every voice, so that the first listener does not wait for it, and run the loop. Takes a second."""
-        for name, voice in self._voices.items():
-            self._prefixes[name] = self.flow.register(voice.flow_speech_tokens, voice.mel, voice.embedding)
-            self._prompts[name] = self._read(voice)
+        """Measure, make ready what voices fit, and run the loop, so that the first listener waits for none of it.
+
+        Takes one or two seconds.
+        """
+        self.read_prompts()
         self.loop.start()
 
     def close(self) -> None:
         """End every stream with Cancelled and stop the loop."""
         self.loop.close()
+
+    async def __aenter__(self) -> Self:
+        await asyncio.to_thread(self.start)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.close)
+
+    def read_prompts(self) -> None:
+        """Turn the voices' texts into ids. Loads dictionaries if there are transcripts: not for the loop's thread."""
+        for name, voice in self._voices.items():
+            self._prompts[name] = self._read(voice)
+
+    def make_core(self) -> Core:
+        """The loop's inside, its costs measured and its voices warm. Called in the thread that will turn it."""
+        limits, config = self._limits, self.flow.config
+        costs = self._costs or measure(self.lm, self.flow, self.vocoder, limits.max_streams)
+        self.voice_cache.warm(self._voices)
+        frames = [config.token_mel_ratio * voice.flow_speech_tokens.numel() for voice in self._voices.values()]
+        pace = Pace(
+            lm_steps_per_s=config.input_frame_rate,
+            euler_steps=self.flow.n_timesteps,
+            first_lm_steps=HEAD_START + config.pre_lookahead_len,
+            context_frames=max(frames, default=0) + self._longest * config.token_mel_ratio // 2,
+        )
+        counted = limits.utilisation == math.inf
+        return Core(
+            Stages(self.lm, self.flow, self.vocoder, self.voice_cache, self._positions),
+            self._open_segment,
+            costs,
+            Bounds(
+                Limits(
+                    streams=limits.max_streams,
+                    utilisation=limits.utilisation,
+                    first_packet_s=math.inf if counted else 1.0,
+                ),
+                pace,
+                limits.max_waiting_s,
+            ),
+            sample_rate=self.sample_rate,
+            clock=self._clock,
+            observe=self._observe,
+        )
 
     def _read(self, voice: VoicePrompt) -> Prompts:
         short = whole = Prompt(tuple(self._tokenizer.encode(voice.prompt_text)))
@@ -121,11 +259,14 @@ class Device:
             whole = replace(short, transcript=transcript, speech=tuple(voice.lm_speech_tokens.tolist()))
         return Prompts(whole, short)
 
-    def _open_segment(self, name: str, whole: bool, seed: int) -> Segment:
-        prompts = self._prompts[name]
+    def _open_segment(self, stream: Stream, whole: bool, seed: int) -> Segment:
+        prompts = self._prompts[stream.options.voice]
         prompt = prompts.whole if whole else prompts.interleaved
         return Segment(
+            index=stream.begun,
+            prompt=prompt,
+            interleaved=not whole,
             lm=self.lm.open(prompt, mode="whole" if whole else "interleaved", seed=seed, limit=self._longest),
-            prefix=self._prefixes[name],
             vocoder=self.vocoder.open(),
+            draws=[(0, seed)],
         )

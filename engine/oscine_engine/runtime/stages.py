@@ -1,162 +1,257 @@
-"""One stream's way through the three stages, and the batched ticks that move many streams at once.
+"""One batched tick of each stage over many lanes, and what each lane could do next.
 
-Owned by the device loop's thread; nothing here locks, waits or knows about asyncio.
+Owned by the device loop's thread; nothing here locks, waits or knows about asyncio. A tick answers with an outcome for
+each lane, an error for one whose own numbers or ids are wrong. A tick that raises leaves every lane so that it can be
+taken again, with fewer of them.
 """
 
-from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from oscine_engine.errors import InvalidInput, OscineError
-from oscine_engine.flow.runner import FlowPrefix, FlowRunner
-from oscine_engine.flow.stream import FlowStream
+from oscine_engine.errors import InternalError, InvalidInput, OscineError
+from oscine_engine.flow.runner import FlowRunner, FlowStream
 from oscine_engine.lm.runner import LMRunner
-from oscine_engine.lm.stream import LMStream
-from oscine_engine.scheduler.policy import Stage
+from oscine_engine.runtime.lane import Lane, Segment
+from oscine_engine.runtime.pages import PoolExhausted
+from oscine_engine.runtime.trace import Said
+from oscine_engine.runtime.voices import VoiceCache
+from oscine_engine.scheduler.views import Stage
 from oscine_engine.vocoder.runner import VocoderRunner
-from oscine_engine.vocoder.stream import VocoderStream
-
-LM_AHEAD = 50
-"""Speech ids the language model may be ahead of the finished mel: two chunks."""
 
 
-@dataclass(slots=True, eq=False)
-class Segment:
-    """A sentence on its way: ids from `lm` go on to `flow` (`fed` so far), `mel` waits for the vocoder.
+class Chunk(NamedTuple):
+    """A chunk that an Euler step has finished: mel [n, 80]."""
 
-    `flow` opens on `prefix` with the first ids, so that a sentence still waiting for its turn costs little memory.
-    `frames` counts mel frames the flow has finished; `mel_ended` tells that no mel follows what waits.
-    """
-
-    lm: LMStream
-    prefix: FlowPrefix
-    vocoder: VocoderStream
-    flow: FlowStream | None = None
-    fed: int = 0
-    frames: int = 0
-    mel: Tensor | None = None
-    mel_ended: bool = False
+    segment: Segment
+    mel: Tensor
 
 
-@dataclass(slots=True, eq=False)
-class FlushMark:
-    """A place in the order of segments: the listener is told once all before it was sent."""
+Solved: TypeAlias = Chunk | OscineError | None
+"""The chunk this Euler step finished, an error, or None while there is more to do."""
+
+SETS: tuple[frozenset[Stage], ...] = tuple(
+    frozenset(stage for stage in Stage if mask & 1 << stage) for mask in range(1 << len(Stage))
+)
+"""Every set of stages, at the sum of 1 << stage."""
 
 
-@dataclass(slots=True, eq=False)
-class Lane:
-    """One stream's segments in order: the first one sounds, and the language model may already read the second.
+class Prospect(NamedTuple):
+    """What a lane could do now and what its next packet takes; the fields are those of `StreamView`."""
 
-    `held` keeps the flow back while the listener has enough audio waiting.
-    """
+    ready: frozenset[Stage]
+    ids_left: int
+    lm_rows: int
+    euler_left: int
+    context_frames: int
+    chunk_frames: int
 
-    queue: deque[Segment | FlushMark] = field(default_factory=deque)
-    held: bool = False
 
-    def segments(self) -> Iterator[Segment]:
-        return (item for item in self.queue if isinstance(item, Segment))
-
-    @property
-    def sounding(self) -> Segment | None:
-        return next(self.segments(), None)
-
-    @property
-    def reading(self) -> Segment | None:
-        """The segment to run through the language model now, if any."""
-        for segment in islice(self.segments(), 2):
-            if segment.lm.state != "done":
-                ahead = len(segment.lm.tokens) - segment.frames // 2
-                return segment if segment.lm.wants_step and ahead < LM_AHEAD else None
-        return None
+IDLE = Prospect(SETS[0], 0, 1, 0, 0, 0)
 
 
 class Stages:
-    """The three runners, and one tick of each over many lanes."""
+    """The three runners and the cache of voices. `positions`: a segment's share of the language model's pages."""
 
-    def __init__(self, lm: LMRunner, flow: FlowRunner, vocoder: VocoderRunner) -> None:
-        self._lm = lm
-        self._flow = flow
-        self._vocoder = vocoder
+    def __init__(
+        self, lm: LMRunner, flow: FlowRunner, vocoder: VocoderRunner, voices: VoiceCache, positions: int
+    ) -> None:
+        self.positions = positions
+        self.lm = lm
+        self.flow = flow
+        self.vocoder = vocoder
+        self.voices = voices
+        config = flow.config
+        self._chunk_frames = config.dit.static_chunk_size
+        self._ratio = config.token_mel_ratio
+        self._wanted = config.dit.static_chunk_size // config.token_mel_ratio + config.pre_lookahead_len
+        """Speech ids in hand with which a chunk can begin."""
+        self._behind = vocoder.network.config.conv_pre_look_right
+        """Mel frames the vocoder holds back."""
 
-    def ready(self, lane: Lane) -> frozenset[Stage]:
-        """The stages in which `lane` could take a tick now."""
-        stages = set()
-        if lane.reading is not None:
-            stages.add(Stage.LM)
-        if (segment := lane.sounding) is not None:
-            if segment.mel is not None:
-                stages.add(Stage.VOCODER)
-            elif (flow := segment.flow) is not None and (
-                flow.chunk is not None or (not lane.held and self._flow.ready(flow))
-            ):
-                stages.add(Stage.FLOW)
-        return frozenset(stages)
+    def prospect(self, lane: Lane) -> Prospect:
+        """What `lane` could do now."""
+        mask, rows = 0, 1
+        if (reading := lane.reading) is not None:
+            mask, rows = 1 << Stage.LM, reading.lm.machine.num_pending
+        build = self.voices.steps_left(lane.voice) if lane.voice.prefix is None else 0
+        segment = lane.solving
+        if build or lane.voice.prefix is None:
+            mask |= 1 << Stage.FLOW
+        sounding = lane.sounding
+        if sounding is None:
+            return Prospect(SETS[mask], 0, rows, build, lane.voice.prompt_frames, 0) if mask else IDLE
+        frames = self._chunk_frames
+        steps, context, ids = 0, 0, 0
+        if segment is not None:
+            flow = segment.flow
+            have = (len(flow.tokens) if flow is not None else lane.voice.open_tokens) + len(segment.ids)
+            behind = segment.frames + lane.voice.prompt_frames
+            if flow is not None and flow.chunk is not None:
+                mask |= 1 << Stage.FLOW
+                steps = self.flow.n_timesteps - flow.chunk.step
+                frames = flow.chunk.frames
+                context = flow.frames + frames
+            else:
+                done = segment.complete
+                steps, context = self.flow.n_timesteps, behind + frames
+                if have >= self._wanted or (done and have > 0 and segment.given):
+                    if not lane.held and lane.voice.prefix is not None and self._room(segment):
+                        mask |= 1 << Stage.FLOW
+                    frames = min(frames, self._ratio * have)
+                elif not done:
+                    ids = self._wanted - have
+            if segment.frames == 0:
+                frames = max(1, frames - self._ratio * lane.voice.open_tokens - self._behind)
+        if sounding.mel is not None:
+            mask |= 1 << Stage.VOCODER
+            frames = max(1, sounding.mel.shape[0])
+        return Prospect(SETS[mask], ids, rows, build + steps, context, frames)
+
+    def _room(self, segment: Segment) -> bool:
+        """At most one chunk waits for the vocoder while the next is solved."""
+        return segment.mel is None or segment.mel.shape[0] <= self._chunk_frames
+
+    def add_text(self, segment: Segment, ids: Sequence[int]) -> None:
+        """Append text. Raises InvalidInput, at once, for more than the segment's share of pages can ever hold."""
+        segment.lm.add_text(ids)
+        segment.text += ids
+        if segment.lm.positions_at_most > self.positions:
+            raise InvalidInput(
+                f"a sentence of {len(segment.text)} ids is longer than can be spoken in one go; end sentences sooner"
+            )
+        self.note_end(segment)
+
+    def end_text(self, segment: Segment) -> None:
+        segment.lm.end_text()
+        self.note_end(segment)
 
     def read(self, lanes: Sequence[Lane]) -> list[OscineError | None]:
-        """One language model step for every lane; the ids go straight on to the flow. Returns each lane's failure.
+        """One language model step for every lane that has one to take. Returns each lane's failure."""
+        segments = [lane.reading for lane in lanes]
+        self.lm.step([segment.lm for segment in segments if segment is not None])
+        return [self._hear(segment) if segment is not None else None for segment in segments]
 
-        Raises PoolExhausted, with nothing changed.
-        """
-        segments = [segment for lane in lanes if (segment := lane.reading) is not None]
-        self._lm.step([segment.lm for segment in segments])
-        return [self._hand_on(segment) for segment in segments]
-
-    def _hand_on(self, segment: Segment) -> OscineError | None:
-        """Feed the flow what the language model has said since the last time."""
-        if segment.lm.failure is not None:
-            return segment.lm.failure
-        flow = segment.flow = segment.flow or self._flow.open(segment.prefix)
-        done = segment.lm.state == "done"
-        new = segment.lm.tokens[segment.fed :]
-        if new or done:
-            try:
-                self._flow.feed(flow, new, last=done)
-            except InvalidInput as error:
-                return error
-            segment.fed += len(new)
-        if done and not segment.lm.tokens:
-            # Nothing was said, so the flow will never be ready: the end goes straight on.
-            segment.mel, segment.mel_ended = self._flow.take_mel(flow), True
+    def _hear(self, segment: Segment) -> OscineError | None:
+        """Take on what the language model has said since the last time."""
+        lm = segment.lm
+        if lm.failure is not None:
+            return lm.failure
+        new = lm.tokens[segment.heard :]
+        segment.heard += len(new)
+        segment.ids += new
+        segment.given += len(new)
+        self.note_end(segment)
         return None
 
-    def denoise(self, lanes: Sequence[Lane]) -> None:
-        """One Euler step for every lane, each wherever it is in its chunk.
+    def note_end(self, segment: Segment) -> None:
+        """If the language model is done, so is what it has to say; of nothing at all the end goes straight on."""
+        if segment.lm.state == "done" and not segment.solved:
+            segment.complete = True
+            if not segment.given:
+                size = self.flow.config.output_size
+                segment.mel = torch.zeros(0, size, dtype=self.flow.dtype, device=self.flow.device)
+                self._finish(segment)
 
-        Raises PoolExhausted before any step; chunks begun by then stay begun.
-        """
-        sounding = [(segment, segment.flow) for lane in lanes if (segment := lane.sounding) and segment.flow]
-        for _, flow in sounding:
+    def denoise(self, lanes: Sequence[Lane]) -> list[Solved]:
+        """One Euler step for every lane, each wherever it is in its chunk or its voice's."""
+        outcomes: list[Solved] = [None] * len(lanes)
+        targets: dict[int, FlowStream] = {}
+        stepped: list[tuple[int, Lane, Segment | None, FlowStream]] = []
+        for place, lane in enumerate(lanes):
+            segment = None if lane.voice.prefix is None else lane.solving
+            try:
+                flow = self._begun(lane, segment)
+            except OscineError as error:
+                outcomes[place] = error
+                continue
+            except PoolExhausted:
+                outcomes[place] = InternalError("a stream asked for more memory than its share")
+                continue
+            if flow is not None:
+                targets[id(flow)] = flow
+                stepped.append((place, lane, segment, flow))
+        if not targets:
+            return outcomes
+        try:
+            self.flow.step(list(targets.values()))
+        except Exception:
+            if len(targets) == 1 and (only := stepped[0][1].voice).prefix is None:
+                self.voices.spoil(only)
+            raise
+        for place, lane, segment, flow in stepped:
             if flow.chunk is None:
-                self._flow.begin(flow)
-        self._flow.step([flow for _, flow in sounding])
-        for segment, flow in sounding:
-            if flow.chunk is None:
-                segment.mel = self._flow.take_mel(flow)
-                segment.frames += segment.mel.shape[0]
-                segment.mel_ended = self._flow.finished(flow)
+                outcomes[place] = self._solved(lane, segment, flow)
+        return outcomes
+
+    def _begun(self, lane: Lane, segment: Segment | None) -> FlowStream | None:
+        """What to step for this lane, its chunk begun; None if there is nothing after all."""
+        if lane.voice.prefix is None:
+            flow = lane.voice.prompt
+            if flow is None:
+                raise InternalError(f"voice {lane.voice.name!r} could not be made ready")
+        else:
+            if segment is None:
+                return None
+            self._feed(lane, segment)
+            flow = segment.flow
+        if flow is None or (flow.chunk is None and not self.flow.ready(flow)):
+            return None
+        if flow.chunk is None:
+            self.flow.begin(flow)
+        return flow
+
+    def _feed(self, lane: Lane, segment: Segment) -> None:
+        """Hand the flow what the language model has said since the last time."""
+        if segment.flow is None:
+            assert lane.voice.prefix is not None
+            segment.flow = self.flow.open(lane.voice.prefix)
+        if segment.ids or (segment.complete and not segment.flow.last):
+            self.flow.feed(segment.flow, segment.ids, last=segment.complete)
+            segment.ids = []
+
+    def _solved(self, lane: Lane, segment: Segment | None, flow: FlowStream) -> Solved:
+        if segment is None:
+            try:
+                self.voices.advanced(lane.voice)
+            except ValueError as error:
+                self.voices.spoil(lane.voice)
+                return InternalError(str(error))
+            return None
+        if not self.flow.sound(flow):
+            return InternalError(f"the mel is not finite after {segment.frames} frames")
+        mel = self.flow.take_mel(flow)
+        segment.frames += mel.shape[0]
+        segment.mel = mel if segment.mel is None else torch.cat((segment.mel, mel))
+        self._feed(lane, segment)
+        if self.flow.finished(flow):
+            self._finish(segment)
+        return Chunk(segment, mel)
 
     def vocode(self, lanes: Sequence[Lane]) -> list[NDArray[np.float32]]:
-        """Turn each lane's waiting mel into samples, in order of `lanes`."""
-        segments = [segment for lane in lanes if (segment := lane.sounding) is not None]
-        work = [(segment.vocoder, segment.mel, segment.mel_ended) for segment in segments if segment.mel is not None]
-        samples = self._vocoder.step(work)
-        for segment in segments:
+        """Turn each lane's waiting mel into samples."""
+        waiting = [(segment, segment.mel) for lane in lanes if (segment := lane.sounding) and segment.mel is not None]
+        samples = self.vocoder.step([(segment.vocoder, mel, segment.solved) for segment, mel in waiting])
+        for segment, _ in waiting:
             segment.mel = None
         return samples
 
-    def pages(self, stage: Stage, lane: Lane) -> int:
-        """Pages of the stage's pool that the lane holds alone."""
-        if stage is Stage.LM:
-            return sum(len(segment.lm.pages) for segment in lane.segments())
-        return sum(len(s.flow.pages) - len(s.prefix.pages) for s in lane.segments() if s.flow is not None)
+    def said(self, seed: int, segment: Segment) -> Said:
+        """What an observer is told of a segment that has sounded."""
+        ids, text = tuple(segment.lm.tokens), tuple(segment.text)
+        return Said(seed, segment.index, ids, segment.prompt, text, segment.interleaved, tuple(segment.draws))
+
+    def _finish(self, segment: Segment) -> None:
+        """All of the segment is mel: its pages go back at once, before it has sounded."""
+        segment.solved = True
+        self.close(segment)
 
     def close(self, segment: Segment) -> None:
-        """Give back everything `segment` holds."""
-        self._lm.close(segment.lm)
+        """Give back every page `segment` holds."""
+        self.lm.close(segment.lm)
         if segment.flow is not None:
-            self._flow.close(segment.flow)
+            self.flow.close(segment.flow)

@@ -1,0 +1,385 @@
+"""The loop's work without its thread: streams come in, say what they want, and are moved on, one tick a turn.
+
+Everything here runs in one thread and takes its time from `clock`, so that a test can drive it by hand.
+
+A fault ends the stream it belongs to and no other. A tick that raises is taken again for each of its members alone,
+which `Stages` allows; whoever raises alone is at fault.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oscine_engine.errors import InternalError, OscineError, Overloaded
+from oscine_engine.events import Audio, Done, Flushed, Stats
+from oscine_engine.planner import Begin, End, Ids, Step
+from oscine_engine.port import Deliver, Progress, StreamOptions
+from oscine_engine.runtime import trace
+from oscine_engine.runtime.lane import Lane, Segment
+from oscine_engine.runtime.listener import Listener
+from oscine_engine.runtime.stages import Chunk, Prospect, Stages
+from oscine_engine.runtime.stream import Stream, segment_seed
+from oscine_engine.scheduler.admission import Limits, Pace, admit
+from oscine_engine.scheduler.costs import CostModel
+from oscine_engine.scheduler.demand import Demand
+from oscine_engine.scheduler.policy import pick
+from oscine_engine.scheduler.start import release
+from oscine_engine.scheduler.views import Stage, StreamView, Tick
+
+log = logging.getLogger(__name__)
+
+OpenSegment = Callable[[Stream, bool, int], Segment]
+"""(stream, whole, seed) -> its next segment, which holds no pages yet."""
+Clock = Callable[[], float]
+Outcome: TypeAlias = NDArray[np.float32] | Chunk | OscineError | None
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """limits, pace: for admission. max_waiting_s: seconds of sound computed ahead of what the listener's side took."""
+
+    limits: Limits
+    pace: Pace
+    max_waiting_s: float
+
+
+class Core:
+    """Streams, and turns over them. `costs` starts as measured and follows what ticks take."""
+
+    def __init__(
+        self,
+        stages: Stages,
+        open_segment: OpenSegment,
+        costs: CostModel,
+        bounds: Bounds,
+        *,
+        sample_rate: int,
+        clock: Clock = time.monotonic,
+        observe: trace.Observe | None = None,
+    ) -> None:
+        self.stages = stages
+        self.costs = costs
+        self.bounds = bounds
+        self.streams: list[Stream] = []
+        self._open_segment = open_segment
+        self._rate = sample_rate
+        self._frame = stages.vocoder.network.config.samples_per_frame
+        self._max_waiting = int(bounds.max_waiting_s * sample_rate)
+        self._clock = clock
+        self._observe = observe
+        self._holding = 0
+        """Streams whose first packets are held back."""
+        self._stale: list[Stream] = []
+
+    def admit(self, options: StreamOptions, deliver: Deliver) -> Stream:
+        """Let a stream in. Raises Overloaded with a hint, or InvalidInput for a voice that can never fit."""
+        now = self._clock()
+        refusal = admit(self._views(now), self.costs, now, self.bounds.limits, self.bounds.pace)
+        if refusal is not None:
+            raise Overloaded(f"{refusal.reason}; try again", refusal.retry_after_s)
+        lane = Lane(self.stages.voices.pin(options.voice))
+        stream = Stream(options, deliver, lane, Listener(self._rate, arrived=now), stale=False)
+        self.streams.append(stream)
+        self._touch(stream)
+        return stream
+
+    def speak(self, stream: Stream, steps: Sequence[Step], *, mark: bool = False, end: bool = False) -> None:
+        """Take the planner's steps. Text that does not fit the stream's share of memory ends it with InvalidInput."""
+        if stream.ended:
+            return
+        with self._blaming(stream, "the text could not be taken"):
+            for step in steps:
+                match step:
+                    case Begin(whole=whole):
+                        stream.writing = self._begin(stream, whole)
+                    case Ids(ids=ids):
+                        assert stream.writing is not None
+                        self.stages.add_text(stream.writing, ids)
+                    case End():
+                        assert stream.writing is not None
+                        self.stages.end_text(stream.writing)
+                        stream.writing = None
+            if stream.listener.runnable_at is None and any(s.lm.state == "running" for s in stream.lane.segments):
+                stream.listener.note_text(self._clock())
+            stream.paused = mark or (stream.paused and not steps)
+            if mark:
+                if stream.lane.segments:
+                    stream.lane.segments[-1].marks += 1
+                else:
+                    self._answer(stream, 1)
+            stream.ending |= end
+            self._touch(stream)
+            self._settle(stream)
+
+    def taken(self, stream: Stream, samples: int) -> None:
+        """The listener's side took `samples` more."""
+        if not stream.ended:
+            stream.listener.note_taken(samples)
+            self._hold(stream)
+
+    def played(self, stream: Stream, samples: int) -> None:
+        """The listener has played `samples` in all."""
+        if not stream.ended:
+            stream.listener.note_played(samples, self._clock())
+            self._touch(stream)
+            self._hold(stream)
+
+    def end(self, stream: Stream, outcome: Done | OscineError) -> None:
+        """Deliver the last event and free everything; a stream that has ended already stays as it is."""
+        if stream.ended:
+            return
+        stream.ended = True
+        self.streams.remove(stream)
+        self._holding -= bool(stream.held)
+        stream.held = []
+        for segment in stream.lane.segments:
+            self.stages.close(segment)
+        stream.lane.segments.clear()
+        self.stages.voices.unpin(stream.lane.voice)
+        try:
+            stream.deliver(outcome)
+        except Exception:
+            log.exception("a listener could not be told of the end of its stream")
+        if self._observe is not None:
+            self._observe(trace.Left(stream.options.seed, self._clock()))
+
+    def turn(self) -> bool:
+        """One tick, if there is anything to do; tells whether there was."""
+        now = self._clock()
+        views = self._views(now)
+        if self._holding and self._release(now):
+            views = self._views(now)
+        tick = pick(views, now, self.costs)
+        if tick is None:
+            return False
+        self._tick(tick, views)
+        return True
+
+    # Views: what the scheduler sees. One is made anew only when something happened to its stream.
+
+    def _touch(self, stream: Stream) -> None:
+        if not stream.stale:
+            stream.stale = True
+            self._stale.append(stream)
+
+    def _views(self, now: float) -> list[StreamView]:
+        while self._stale:
+            stream = self._stale.pop()
+            stream.stale = False
+            if not stream.ended:
+                self._look(stream, now)
+        return [stream.view for stream in self.streams]
+
+    def _look(self, stream: Stream, now: float) -> None:
+        listener = stream.listener
+        prospect = self.stages.prospect(stream.lane)
+        working = bool(prospect.ready)
+        if working != stream.progress.working:
+            if working and stream.wants_text:
+                listener.note_wake(now, self._alone_s(prospect), stream.paused)
+            stream.wants_text = False
+            listener.note_work(working, now)
+        if not working:
+            stream.wants_text |= not stream.lane.held
+        stream.view = self._view(prospect, listener.arrived, listener.deadline, stream.held_samples / self._rate)
+        if working != stream.progress.working or stream.answered != stream.progress.answered:
+            stream.progress = Progress(working, stream.answered)
+            with self._blaming(stream, "its listener could not be told"):
+                stream.deliver(stream.progress)
+
+    def _view(self, prospect: Prospect, arrived: float, dry_at: float | None, held_s: float) -> StreamView:
+        ready, ids, rows, steps, context, frames = prospect
+        return StreamView(arrived, dry_at, ready, ids, rows, steps, context, frames * self._frame / self._rate, held_s)
+
+    def _alone_s(self, prospect: Prospect) -> float:
+        """Seconds to the next packet if the device had nothing else to do."""
+        demand = Demand(self.costs)
+        demand.add(self._view(prospect, 0.0, None, 0.0))
+        return demand.seconds
+
+    # Ticks, and what becomes of them
+
+    def _tick(self, tick: Tick, views: Sequence[StreamView]) -> None:
+        stage, members = tick.stage, [self.streams[place] for place in tick.members]
+        rows, context = self._size(tick, members, views)
+        building = {id(s.lane.voice) for s in members if s.lane.voice.prefix is None} if stage is Stage.FLOW else ()
+        began, cpu = self._clock(), time.thread_time()
+        outcomes = self._attempt(stage, members)
+        if isinstance(outcomes, Exception):
+            outcomes = [self._alone(stage, stream, outcomes, len(members)) for stream in members]
+            seconds = self._clock() - began
+        else:
+            seconds = self._clock() - began
+            self.costs = self.costs.observed(stage, rows, context, seconds)
+        if self._observe is not None:
+            seeds = tuple(stream.options.seed for stream in members)
+            self._observe(trace.Ticked(stage, seeds, began, seconds, time.thread_time() - cpu))
+        for stream, outcome in zip(members, outcomes, strict=True):
+            self._touch(stream)
+            with self._blaming(stream, f"the {stage.name.lower()} stage failed"):
+                self._note(stream, outcome)
+        if building:
+            for stream in self.streams:
+                if id(stream.lane.voice) in building:
+                    self._touch(stream)
+
+    def _size(self, tick: Tick, members: Sequence[Stream], views: Sequence[StreamView]) -> tuple[int, int]:
+        """Rows and context of a tick; streams that wait for one voice share its row."""
+        if tick.stage is Stage.LM:
+            return sum(views[place].lm_rows for place in tick.members), 0
+        if tick.stage is Stage.VOCODER:
+            return len(members), 0
+        frames: dict[int, int] = {}
+        for place, stream in zip(tick.members, members, strict=True):
+            lane = stream.lane
+            frames[id(lane.voice if lane.voice.prefix is None else lane)] = views[place].context_frames
+        return len(frames), sum(frames.values())
+
+    def _attempt(self, stage: Stage, members: Sequence[Stream]) -> Sequence[Outcome] | Exception:
+        """The tick for all members at once: each one's outcome, or what was raised, with nothing changed."""
+        lanes = [stream.lane for stream in members]
+        try:
+            match stage:
+                case Stage.LM:
+                    return self.stages.read(lanes)
+                case Stage.FLOW:
+                    return self.stages.denoise(lanes)
+                case Stage.VOCODER:
+                    return self.stages.vocode(lanes)
+        except Exception as error:
+            return error
+
+    def _alone(self, stage: Stage, stream: Stream, error: Exception, members: int) -> Outcome:
+        """The outcome of a tick that raised `error` for one of its members, an error for the one at fault."""
+        outcomes = self._attempt(stage, [stream]) if members > 1 else error
+        if isinstance(outcomes, Exception):
+            log.error("a %s tick failed; the stream at fault ends", stage.name, exc_info=outcomes)
+            return InternalError(f"the {stage.name.lower()} stage failed: {outcomes}")
+        return outcomes[0]
+
+    def _note(self, stream: Stream, outcome: Outcome) -> None:
+        match outcome:
+            case OscineError():
+                self.end(stream, outcome)
+            case Chunk(segment=segment, mel=mel) if self._observe is not None:
+                self._observe(trace.Solved(stream.options.seed, segment.index, mel))
+            case np.ndarray():
+                self._sound(stream, outcome)
+
+    def _sound(self, stream: Stream, samples: NDArray[np.float32]) -> None:
+        if not np.isfinite(samples).all():
+            sent = (stream.listener.sent + stream.held_samples) / self._rate
+            raise InternalError(f"the audio is not finite after {sent:.2f} s")
+        if samples.size:
+            if stream.listener.first:
+                self._holding += not stream.held
+                stream.held.append(samples)
+            else:
+                self._send(stream, samples)
+            self._hold(stream)
+        segment = stream.lane.segments[0]
+        if segment.solved and segment.mel is None:
+            self._leave(stream, segment)
+
+    def _leave(self, stream: Stream, segment: Segment) -> None:
+        """The segment has sounded to its end."""
+        stream.lane.segments.popleft()
+        stream.spoken += 1
+        stream.speech_tokens += len(segment.lm.tokens)
+        if self._observe is not None:
+            self._observe(self.stages.said(stream.options.seed, segment))
+        if stream.held:
+            stream.held_ends += 1
+        else:
+            stream.answered += 1
+        if segment.marks:
+            self._answer(stream, segment.marks)
+        self._settle(stream)
+
+    def _answer(self, stream: Stream, marks: int) -> None:
+        """Everything before the flushes has been made: send it, and say so."""
+        self._send_held(stream)
+        for _ in range(marks):
+            stream.answered += 1
+            stream.deliver(Flushed(stream.listener.sent))
+
+    def _settle(self, stream: Stream) -> None:
+        """End the stream when nothing is left."""
+        lane = stream.lane
+        while lane.segments and lane.segments[0].solved and lane.segments[0].mel is None:
+            self._leave(stream, lane.segments[0])
+        if stream.ending and not lane.segments and not stream.ended:
+            self._send_held(stream)
+            self.end(stream, Done(self._stats(stream)))
+
+    def _stats(self, stream: Stream) -> Stats:
+        listener = stream.listener
+        return Stats(
+            audio_s=listener.sent / self._rate,
+            segments=stream.spoken,
+            speech_tokens=stream.speech_tokens,
+            first_packet_s=listener.first_packet_s,
+            busy_s=listener.busy_s,
+            underruns=listener.underruns,
+            underrun_s=listener.underrun_s,
+            starved=listener.starved,
+            starved_s=listener.starved_s,
+        )
+
+    # Sending, and how far ahead of the listener
+
+    def _release(self, now: float) -> bool:
+        """Send what is held back for those whose time has come."""
+        released = False
+        for stream in [stream for stream in self.streams if stream.held]:
+            others = [other.view for other in self.streams if other is not stream]
+            if release(stream.view, others, now, self.costs):
+                released = True
+                with self._blaming(stream, "its audio could not be handed on"):
+                    self._send_held(stream)
+        return released
+
+    def _send_held(self, stream: Stream) -> None:
+        if stream.held:
+            packets, stream.held = stream.held, []
+            self._holding -= 1
+            for samples in packets:
+                self._send(stream, samples)
+            stream.answered += stream.held_ends
+            stream.held_ends = 0
+            self._touch(stream)
+
+    def _send(self, stream: Stream, samples: NDArray[np.float32]) -> None:
+        listener = stream.listener
+        audio = Audio(listener.packets, listener.sent, samples)
+        listener.note_sent(samples.size, self._clock())
+        stream.deliver(audio)
+
+    def _hold(self, stream: Stream) -> None:
+        held = stream.listener.ahead + stream.held_samples > self._max_waiting
+        if held != stream.lane.held:
+            stream.lane.held = held
+            self._touch(stream)
+
+    def _begin(self, stream: Stream, whole: bool) -> Segment:
+        segment = self._open_segment(stream, whole, segment_seed(stream.options.seed, stream.begun))
+        stream.begun += 1
+        stream.lane.segments.append(segment)
+        return segment
+
+    @contextmanager
+    def _blaming(self, stream: Stream, what: str) -> Iterator[None]:
+        """An error in here is this stream's own."""
+        try:
+            yield
+        except OscineError as error:
+            self.end(stream, error)
+        except Exception as error:
+            log.exception("%s; the stream ends", what)
+            self.end(stream, InternalError(f"{what}: {error}"))

@@ -1,0 +1,82 @@
+"""One stream's sentences on their way through the three stages: plain state, in the order they will sound."""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+
+from torch import Tensor
+
+from oscine_engine.flow.stream import FlowStream
+from oscine_engine.lm.interleave import Prompt
+from oscine_engine.lm.stream import LMStream
+from oscine_engine.runtime.voices import CachedVoice
+from oscine_engine.vocoder.stream import VocoderStream
+
+LM_AHEAD = 50
+"""Speech ids the language model may be ahead of the finished mel: two chunks."""
+
+
+@dataclass(slots=True, eq=False)
+class Segment:
+    """A sentence: `lm` says ids, which wait in `ids` for `flow`, whose `mel` waits for the vocoder.
+
+    index: which one of its stream. prompt, text: what it reads. `flow` opens with its first chunk, so that a sentence
+    still waiting for its turn costs little memory. heard: ids taken from `lm` so far; given: those of them for the
+    flow; complete: no more will be. frames: mel frames the flow has finished. solved: no mel follows what waits, and
+    its pages are given back. marks: flushes to be answered when it has sounded.
+    draws: (position, seed): from which id on which seed draws.
+    """
+
+    index: int
+    prompt: Prompt
+    interleaved: bool
+    lm: LMStream
+    vocoder: VocoderStream
+    flow: FlowStream | None = None
+    text: list[int] = field(default_factory=list)
+    ids: list[int] = field(default_factory=list)
+    heard: int = 0
+    given: int = 0
+    complete: bool = False
+    frames: int = 0
+    mel: Tensor | None = None
+    solved: bool = False
+    marks: int = 0
+    draws: list[tuple[int, int]] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class Lane:
+    """The first segment sounds; the language model, and once the first is solved the flow, may be at the second.
+
+    held: the listener has enough audio waiting, so no chunk begins.
+    """
+
+    voice: CachedVoice
+    segments: deque[Segment] = field(default_factory=deque)
+    held: bool = False
+
+    @property
+    def sounding(self) -> Segment | None:
+        return self.segments[0] if self.segments else None
+
+    @property
+    def solving(self) -> Segment | None:
+        """The segment whose mel comes next."""
+        for segment in self._current():
+            if not segment.solved:
+                return segment
+        return None
+
+    @property
+    def reading(self) -> Segment | None:
+        """The segment to run through the language model now, if any."""
+        for segment in self._current():
+            if segment.lm.state != "done":
+                ahead = segment.given - segment.frames // 2
+                return segment if segment.lm.wants_step and ahead < LM_AHEAD else None
+        return None
+
+    def _current(self) -> Iterator[Segment]:
+        return islice(self.segments, 2)

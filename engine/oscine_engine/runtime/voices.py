@@ -1,0 +1,179 @@
+"""The voices' pages: a cache under a budget of pages, filled step by step like any other speech.
+
+    state      pages         holders              what moves it on
+    ---------  ------------  -------------------  ----------------------------------------------------
+    absent     none          none                 `pin`: makes room, then building
+    building   growing       those who wait       Euler steps of `voice.prompt`; the last one: built
+    built      all           any number, or none  `pin`, `unpin`; without holders it may be evicted
+    spoilt     none          those who waited     nothing: its holders end, and then it is absent
+
+A voice counts with all its pages from the moment it begins to be built, so a build never runs out of room. Only a voice
+nobody holds is evicted, the one unused for longest first. Who cannot be made room for is refused, never waited for.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+
+import torch
+
+from oscine_engine.errors import InvalidInput, Overloaded
+from oscine_engine.flow.runner import FlowPrefix, FlowRunner, FlowStream
+from oscine_engine.voices.prompt import VoicePrompt
+
+
+class CachedVoice:
+    """One voice's place in the cache. pages: what it takes in the end. holders: open streams that speak in it.
+
+    prompt: its finished chunks on their way; prefix: what they became. At most one of both is set, and both are None in
+    a voice that was evicted or spoilt.
+    """
+
+    __slots__ = ("holders", "name", "open_tokens", "pages", "prefix", "prompt", "prompt_frames")
+
+    def __init__(self, name: str, pages: int, prompt_tokens: int, flow: FlowRunner) -> None:
+        ratio = flow.config.token_mel_ratio
+        self.name = name
+        self.pages = pages
+        self.holders = 0
+        self.prompt_frames = ratio * prompt_tokens
+        self.open_tokens = prompt_tokens - pages * flow.config.dit.static_chunk_size // ratio
+        self.prompt: FlowStream | None = None
+        self.prefix: FlowPrefix | None = None
+
+    @property
+    def pages_held(self) -> int:
+        if self.prefix is not None:
+            return len(self.prefix.pages)
+        return len(self.prompt.pages) if self.prompt is not None else 0
+
+
+class VoiceCache:
+    """Belongs to the loop's thread, as do the pages. `max_pages`: the budget, of the flow's pool.
+
+    longest: speech tokens that must fit the flow's fixed noise after the prompt.
+    """
+
+    def __init__(self, flow: FlowRunner, voices: Mapping[str, VoicePrompt], max_pages: int, longest: int = 0) -> None:
+        self._flow = flow
+        self._longest = longest
+        self._voices = voices
+        self.max_pages = max_pages
+        self._cached: OrderedDict[str, CachedVoice] = OrderedDict()
+        """Unused for longest first."""
+        self._held = 0
+
+    @property
+    def pages_held(self) -> int:
+        """Pages that built and growing voices hold now."""
+        return sum(voice.pages_held for voice in self._cached.values())
+
+    @property
+    def built(self) -> tuple[str, ...]:
+        """Names of the voices that are ready to speak, unused for longest first."""
+        return tuple(name for name, voice in self._cached.items() if voice.prefix is not None)
+
+    def pin(self, name: str) -> CachedVoice:
+        """The voice `name`, held until `unpin`; it begins to be built if it is not there.
+
+        Raises InvalidInput for a voice that can never fit, Overloaded while those in use leave no room for it.
+        """
+        voice = self._cached.get(name)
+        if voice is None:
+            voice = self._begin(name)
+        voice.holders += 1
+        self._cached.move_to_end(name)
+        return voice
+
+    def unpin(self, voice: CachedVoice) -> None:
+        voice.holders -= 1
+        if self._cached.get(voice.name) is voice:
+            self._cached.move_to_end(voice.name)
+
+    def steps_left(self, voice: CachedVoice) -> int:
+        """Euler steps until it is built."""
+        if voice.prompt is None:
+            return 0
+        done = voice.prompt.chunk.step if voice.prompt.chunk is not None else 0
+        solved = voice.prompt.frames // self._flow.config.dit.static_chunk_size
+        return (voice.pages - solved) * self._flow.n_timesteps - done
+
+    def advanced(self, voice: CachedVoice) -> None:
+        """To be called when `voice.prompt` finished a chunk: the last one makes it a prefix.
+
+        Raises ValueError if its numbers are not finite; then it should be spoilt.
+        """
+        prompt = voice.prompt
+        if prompt is None or prompt.chunk is not None:
+            return
+        if not self._flow.sound(prompt):
+            raise ValueError(f"the numbers of voice {voice.name!r} are not finite")
+        self._flow.take_mel(prompt)
+        if not self._flow.ready(prompt):
+            voice.prefix, voice.prompt = self._flow.prefix(prompt), None
+
+    def spoil(self, voice: CachedVoice) -> None:
+        """Drop a voice whose build failed; its holders still have to be ended."""
+        if self._cached.get(voice.name) is voice:
+            self._drop(voice)
+
+    def warm(self, names: Iterable[str]) -> None:
+        """Build those of the voices that fit together, in this order, at once."""
+        for name in names:
+            if self._held + self._size(name) <= self.max_pages and name not in self._cached:
+                voice = self._begin(name)
+                try:
+                    while voice.prompt is not None:
+                        if voice.prompt.chunk is None:
+                            self._flow.begin(voice.prompt)
+                        self._flow.step([voice.prompt])
+                        self.advanced(voice)
+                except ValueError:
+                    self.spoil(voice)  # built again, and refused, when somebody asks for it
+
+    def close(self) -> None:
+        """Give every page back; nobody may hold a voice any more."""
+        for voice in list(self._cached.values()):
+            self._drop(voice)
+
+    def _size(self, name: str) -> int:
+        return self._flow.prompt_pages(self._voices[name].flow_speech_tokens.numel())
+
+    @torch.no_grad()
+    def _begin(self, name: str) -> CachedVoice:
+        prompt, size = self._voices[name], self._size(name)
+        if size > self.max_pages:
+            raise InvalidInput(
+                f"voice {name!r} needs {size} pages of memory, and {self.max_pages} are set aside for voices"
+            )
+        tokens = prompt.flow_speech_tokens
+        if tokens.numel() + self._longest > self._flow.max_tokens:
+            most = (self._flow.max_tokens - self._longest) / self._flow.config.input_frame_rate
+            raise InvalidInput(f"voice {name!r} has too long a prompt; {most:.0f} s is the most that fits")
+        self._make_room(size, name)
+        voice = CachedVoice(name, size, tokens.numel(), self._flow)
+        stream = self._flow.prompt(tokens, prompt.mel, prompt.embedding)
+        if self._flow.ready(stream):
+            voice.prompt = stream
+        else:
+            voice.prefix = self._flow.prefix(stream)
+        self._cached[name] = voice
+        self._held += size
+        return voice
+
+    def _make_room(self, size: int, name: str) -> None:
+        idle = [voice for voice in self._cached.values() if not voice.holders]
+        if self._held - sum(voice.pages for voice in idle) + size > self.max_pages:
+            raise Overloaded(f"the voices in use leave no memory for voice {name!r}; try again", 1.0)
+        for voice in idle:
+            if self._held + size <= self.max_pages:
+                return
+            self._drop(voice)
+
+    def _drop(self, voice: CachedVoice) -> None:
+        del self._cached[voice.name]
+        self._held -= voice.pages
+        if voice.prompt is not None:
+            self._flow.close(voice.prompt)
+        if voice.prefix is not None:
+            self._flow.release(voice.prefix)
+        voice.prompt = voice.prefix = None
