@@ -1,7 +1,8 @@
 """Text as it arrives -> segments to speak, as plain steps. No I/O, no clock.
 
-A segment is one sentence, or a piece of a very long one. The planner decides where segments begin and end and which ids
-they read; what it decides depends on the text and the flushes, never on how the text was cut into messages.
+A segment is one sentence, or a piece of a very long one (`text/pieces.py`). The planner decides where segments begin
+and end and which ids they read; what it decides depends on the text and the flushes, never on how the text was cut into
+messages. Sentences without anything to say are skipped.
 
 Per sentence, by mode and place:
 
@@ -11,7 +12,7 @@ Per sentence, by mode and place:
     AUTO          as it arrives    whole
 
 Whole: begin, all ids and end come in one go, once the sentence is complete. As it arrives: begin comes with the first
-ids that can no longer change, end with the sentence's last.
+ids that can no longer change, end with the sentence's last. The pieces of a long sentence follow each other likewise.
 """
 
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from typing import TypeAlias
 
 from oscine_engine.events import Mode
 from oscine_engine.text.front_end import FrontEnd
-from oscine_engine.text.incremental import WordStream
+from oscine_engine.text.incremental import PieceStream
 from oscine_engine.text.joining import Joiner
 from oscine_engine.text.segments import SentenceStream
 
@@ -54,7 +55,7 @@ class Planner:
         self._mode = mode
         self._joiner = Joiner()
         self._sentences = SentenceStream()
-        self._words: WordStream | None = None
+        self._words: PieceStream | None = None
         self._read = 0
         self._searched = 0
         self._open = False
@@ -77,6 +78,11 @@ class Planner:
         return steps
 
     @property
+    def finished(self) -> bool:
+        """Text waits that a reader would call finished, so that only what comes next could tell otherwise."""
+        return self._sentences.finished and not self._joiner.waiting
+
+    @property
     def _arriving(self) -> bool:
         match self._mode:
             case Mode.SENTENCE:
@@ -84,36 +90,53 @@ class Planner:
             case Mode.INTERLEAVED:
                 return True
             case Mode.AUTO:
-                return self.segments == 0 or self._open
+                return self.segments == 0 or self._words is not None
 
-    def _advance(self, pending: str, steps: list[Step]) -> None:
-        """Read on in the open sentence; nothing is read before it has something to say."""
+    def _advance(self, pending: str, steps: list[Step], *, whole: bool = False) -> None:
+        """Read on in the open sentence; nothing is read before it has something to say. `whole`: all of it is here."""
         if self._words is None:
             fresh, self._searched = pending[self._searched :], len(pending)
-            # Nothing is speakable without a letter or digit, so a long run of signs is not searched at each message.
-            if not any(c.isalnum() for c in fresh) or not self._front_end.speakable(pending):
+            # Hardly anything is speakable without a letter or digit: a run of signs is not searched at each message.
+            if not whole and not any(c.isalnum() for c in fresh):
                 return
-            self._words = self._front_end.stream()
+            if not self._front_end.speakable(pending):
+                return
+            self._words = self._front_end.pieces()
         self._emit(self._words.push(pending[self._read :]), steps)
         self._read = len(pending)
 
     def _close(self, sentence: str, steps: list[Step]) -> None:
         if self._arriving:
-            self._advance(sentence, steps)
+            self._advance(sentence, steps, whole=True)
             if self._words is not None:
                 self._emit(self._words.finish(), steps)
-            if self._open:
-                steps.append(End())
-            self._words, self._read, self._searched, self._open = None, 0, 0, False
-        elif self._front_end.speakable(sentence) and (ids := self._front_end.whole(sentence)):
-            self.segments += 1
-            steps += (Begin(whole=True), Ids(tuple(ids)), End())
+            self._end(steps)
+            self._words, self._read, self._searched = None, 0, 0
+        elif self._front_end.speakable(sentence):
+            reader = self._front_end.pieces()
+            for ids in _pieces(reader.push(sentence), reader.finish()):
+                if ids:
+                    self.segments += 1
+                    steps += (Begin(whole=True), Ids(tuple(ids)), End())
 
-    def _emit(self, ids: list[int], steps: list[Step]) -> None:
-        if not ids:
-            return
-        if not self._open:
-            self._open = True
-            self.segments += 1
-            steps.append(Begin(whole=False))
-        steps.append(Ids(tuple(ids)))
+    def _emit(self, pieces: list[list[int]], steps: list[Step]) -> None:
+        for number, ids in enumerate(pieces):
+            if number:
+                self._end(steps)
+            if not ids:
+                continue
+            if not self._open:
+                self._open = True
+                self.segments += 1
+                steps.append(Begin(whole=False))
+            steps.append(Ids(tuple(ids)))
+
+    def _end(self, steps: list[Step]) -> None:
+        if self._open:
+            steps.append(End())
+        self._open = False
+
+
+def _pieces(first: list[list[int]], last: list[list[int]]) -> list[list[int]]:
+    """Both in order; the first of `last` goes on with the last of `first`."""
+    return [*first[:-1], first[-1] + last[0], *last[1:]]

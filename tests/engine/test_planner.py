@@ -22,6 +22,70 @@ def front_end(tmp_path_factory: pytest.TempPathFactory) -> FrontEnd:
     return FrontEnd("phones", Tokenizer.load(folder / "CosyVoice-BlankEN"))
 
 
+SAMPLES = [
+    "Turn",
+    "ing on th",
+    " the",
+    " lig",
+    "hts",
+    " in roo",
+    "m 12.",
+    "Good morning.",
+    "Yes! ",
+    "Dr.",
+    " J.",
+    "3.5",
+    "2007.",
+    "U.S. ",
+    "Don’t",
+    "“No.”",
+    " ",
+    "\n",
+    "...",
+    "…",
+    ", ",
+    "-",
+    "# ",
+    "[AA1]",
+    "[",
+    "<laughter>",
+    "<",
+    "℃",
+    "№",
+    "½",
+    "50%",
+    "$5",
+    "我们",
+    "明天",
+    "行",
+    "3元",
+    "。",
+    "，",
+    "！",
+    "”",
+    "e\u0301",
+    "\u0301",
+    "👍🏽",
+    "👨\u200d👩\u200d👧",
+    "🇩🇪",
+    "❤\ufe0f",
+    "\u200b",
+    "\u3000",
+    "ƒ",
+    "a" * 300,
+    "7" * 90,
+]
+samples = st.lists(st.sampled_from(SAMPLES), max_size=12).map("".join)
+cuts = st.lists(st.integers(0, 10**6), max_size=12)
+
+
+def cut_up(text: str, cuts: list[int]) -> list[str]:
+    """Pieces of a text, cut between any two UTF-16 units."""
+    units = text.encode("utf-16-le")
+    edges = sorted({cut % (len(units) // 2 + 1) for cut in cuts} | {0, len(units) // 2})
+    return [units[2 * a : 2 * b].decode("utf-16-le", "surrogatepass") for a, b in pairwise(edges)]
+
+
 def planned(front_end: FrontEnd, mode: Mode, pieces: list[str]) -> list[Step]:
     planner = Planner(front_end, mode)
     steps = [step for piece in pieces for step in planner.push(piece)] + planner.flush()
@@ -77,8 +141,75 @@ def test_an_arriving_sentence_is_read_before_it_ends(front_end: FrontEnd) -> Non
     assert not any(isinstance(step, End) for step in steps)
 
 
+@settings(max_examples=150, deadline=None)
+@given(text=samples, cuts=cuts)
+def test_any_cut_gives_the_same_segments_in_every_mode(front_end: FrontEnd, text: str, cuts: list[int]) -> None:
+    whole = segments(planned(front_end, Mode.SENTENCE, [text]))
+    for mode in Mode:
+        made = segments(planned(front_end, mode, cut_up(text, cuts)))
+        assert [ids for _, ids in made] == [ids for _, ids in whole]
+
+
+@settings(max_examples=60, deadline=None)
+@given(text=samples, mode=st.sampled_from(list(Mode)))
+def test_one_character_at_a_time_gives_the_same_segments(front_end: FrontEnd, text: str, mode: Mode) -> None:
+    assert segments(planned(front_end, mode, list(text))) == segments(planned(front_end, mode, [text]))
+
+
 @pytest.mark.parametrize("mode", list(Mode))
-@pytest.mark.parametrize("text", ["", "  \n ", "…", "?!?!", "🙂", "\u200b\u3000", "，。", "ƒ"])
+def test_words_cut_anywhere_are_read_as_they_are_written(front_end: FrontEnd, mode: Mode) -> None:
+    pieces = ["Turn", "ing on th", "e lig", "hts in roo", "m 12."]
+    ((_, ids),) = segments(planned(front_end, mode, pieces))
+    assert list(ids) == front_end.whole("Turning on the lights in room twelve.")
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_emoji_leave_nothing_behind(front_end: FrontEnd, mode: Mode) -> None:
+    made = segments(planned(front_end, mode, cut_up("太好了👍🏽👨\u200d👩\u200d👧！", list(range(40)))))
+    assert [list(ids) for _, ids in made] == [front_end.whole("太好了！")]
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_every_line_of_a_list_is_a_segment(front_end: FrontEnd, mode: Mode) -> None:
+    made = segments(planned(front_end, mode, ["# Menu\n- soup\n", "- salad\n- tea\n\nEnjoy"]))
+    assert [list(ids) for _, ids in made] == [front_end.whole(w) for w in ("Menu", "soup", "salad", "tea", "Enjoy")]
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a_curly_apostrophe_is_read_as_a_straight_one(front_end: FrontEnd, mode: Mode) -> None:
+    text = "Don't say it's o'clock yet. It isn't."
+    assert segments(planned(front_end, mode, [text])) == segments(planned(front_end, mode, [text.replace("'", "’")]))
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("text", [" 好", "\u3000好", "好"])
+def test_blanks_in_front_change_nothing(front_end: FrontEnd, mode: Mode, text: str) -> None:
+    ((_, ids),) = segments(planned(front_end, mode, [text]))
+    assert list(ids) == front_end.whole("好")
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a_long_sentence_goes_on_in_further_segments(front_end: FrontEnd, mode: Mode) -> None:
+    text = "It is 31415926535897932384626433832795, and so on, " * 4 + "and that was all of it."
+    made = segments(planned(front_end, mode, [text]))
+    assert len(made) > 1
+    assert {whole for whole, _ in made} <= {mode is Mode.SENTENCE, mode is not Mode.INTERLEAVED}
+    assert list(made[-1][1])[-12:] == front_end.whole(text)[-12:]
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize(("text", "finished"), [("We left the U.S.", True), ("We left the", False), ("\ud83d", False)])
+def test_it_tells_whether_what_waits_looks_finished(front_end: FrontEnd, mode: Mode, text: str, finished: bool) -> None:
+    planner = Planner(front_end, mode)
+    assert not planner.finished
+    planner.push(text)
+    assert planner.finished is finished
+    planner.flush()
+    assert not planner.finished
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("text", ["", "  \n ", "…", "?!?!", "🙂", "\u200b\u3000", "，。", "ƒ", ":-) ;-)", "，"])
 def test_text_without_anything_to_say_begins_nothing(front_end: FrontEnd, mode: Mode, text: str) -> None:
     assert planned(front_end, mode, [text, text]) == []
 

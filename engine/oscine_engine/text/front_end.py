@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from oscine_engine.text.incremental import WordStream
+from oscine_engine.text.incremental import PieceStream, WordStream
 from oscine_engine.text.render import PhoneRenderer, PlainRenderer, Renderer
 from oscine_engine.text.scan import Kind, Scanner
 from oscine_engine.text.tokenizer import Tokenizer
@@ -23,13 +23,17 @@ class FrontEnd:
     tokenizer: Tokenizer
 
     def whole(self, text: str) -> list[int]:
-        """Ids of one sentence or segment; never a control id, whatever was typed."""
+        """Ids of one text in one piece; never a control id, whatever was typed."""
         stream = self.stream()
         return stream.push(text) + stream.finish()
 
     def stream(self) -> WordStream:
-        """A fresh incremental reader of one segment."""
+        """A fresh incremental reader of one text in one piece."""
         return WordStream(self._renderer())
+
+    def pieces(self) -> PieceStream:
+        """A fresh incremental reader of one sentence, which cuts it where it is too long for one segment."""
+        return PieceStream(self._renderer())
 
     def warm(self) -> None:
         """Load what the first sentence would otherwise wait for (dictionaries, about 0.5 s once a process)."""

@@ -1,28 +1,61 @@
 """Text that arrives in pieces, as ids that later pieces can no longer change."""
 
+import math
+
+from oscine_engine.text.items import Item
+from oscine_engine.text.pieces import LONGEST_S, Cutter
 from oscine_engine.text.render import Renderer
 from oscine_engine.text.scan import Scanner
 from oscine_engine.text.verbalise import Verbaliser
 
 
-class WordStream:
-    """One segment's text in, ids out: characters -> tokens -> items -> ids, each stage holding back what it must.
+class PieceStream:
+    """One sentence's text in, ids out: characters -> tokens -> items -> pieces -> ids, each stage holding back what it
+    must.
 
     The unfinished word, numbers that may go on, abbreviations whose full stop may end a sentence, Chinese characters
     that a longer phrase may read differently, and pauses that may grow are held back. For every way of cutting a text
-    the concatenated ids are those of one push and finish.
+    the pieces and their concatenated ids are those of one push and finish.
     """
 
-    def __init__(self, renderer: Renderer) -> None:
+    def __init__(self, renderer: Renderer, longest_s: float = LONGEST_S) -> None:
         self._scanner = Scanner()
         self._verbaliser = Verbaliser()
+        self._cutter = Cutter(longest_s)
         self._renderer = renderer
+
+    def push(self, text: str) -> list[list[int]]:
+        """Ids settled by `text`: the first list goes on with the open piece, every further one is a new piece."""
+        return self._render(self._verbaliser.push(self._scanner.push(text)))
+
+    def finish(self) -> list[list[int]]:
+        """Ids of everything held back, as from `push`; the stream is as new afterwards."""
+        pieces = self._render(self._verbaliser.push(self._scanner.finish()) + self._verbaliser.finish())
+        pieces[-1] += self._renderer.finish()
+        self._cutter.reset()
+        return pieces
+
+    def _render(self, items: list[Item]) -> list[list[int]]:
+        pieces: list[list[int]] = []
+        for run in self._cutter.push(items):
+            if pieces:
+                pieces[-1] += self._renderer.finish()
+            pieces.append(self._renderer.push(run))
+        return pieces
+
+
+class WordStream:
+    """The same for a text that is one piece, however long."""
+
+    def __init__(self, renderer: Renderer) -> None:
+        self._pieces = PieceStream(renderer, math.inf)
 
     def push(self, text: str) -> list[int]:
         """Ids settled by `text`."""
-        return self._renderer.push(self._verbaliser.push(self._scanner.push(text)))
+        (ids,) = self._pieces.push(text)
+        return ids
 
     def finish(self) -> list[int]:
         """Ids of everything held back; the stream is as new afterwards."""
-        ids = self._renderer.push(self._verbaliser.push(self._scanner.finish()) + self._verbaliser.finish())
-        return ids + self._renderer.finish()
+        (ids,) = self._pieces.finish()
+        return ids

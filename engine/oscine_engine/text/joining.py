@@ -12,6 +12,11 @@ class Joiner:
     def __init__(self) -> None:
         self._half = ""
 
+    @property
+    def waiting(self) -> bool:
+        """Half a character is held."""
+        return bool(self._half)
+
     def push(self, message: str) -> str:
         """The joined text that `message` completes. Halves that stay alone are dropped, NUL too."""
         text = self._half + message

@@ -10,14 +10,22 @@
 
 A full stop ends nothing after a title (Dr.), an initial (J.), a list number (3.) or No. before a digit. Closing quotes
 and brackets stay with their sentence; behind a full-width mark, which ends at once, they open the next one. A sentence
-needs a letter, a digit or a sign that may be said; marks without one go to the next sentence.
+needs a letter, a digit or a sign that may be said; marks without one go to the next sentence, or are what a flush
+leaves. No character is lost: the sentences and what a flush gives are the text.
 
-A sentence longer than `longest_s` is cut where it can be: after half of that at the next ; : — or comma, after four
-fifths at the next blank or Chinese character, at the limit anywhere. Cuts are made going forward only, so `pending`
-never has to be taken back. Very short sentences are not joined with their successors: that would delay their sound.
+Where the table wants to see what comes next, a reader who sees nothing come decides by less (`finished`): any . ! ? or
+… at the end will do, closing quotes, brackets and emoji aside, but for a full stop that surely goes on: after a title,
+or in a list number that stands alone.
+
+A sentence longer than `longest_s` is cut where it can be, so that speaking it need not wait for its end: after half of
+that at the next ; : — or comma, after four fifths at the next blank or Chinese character, at the limit anywhere. Cuts
+are made going forward only, so `pending` never has to be taken back. The time is a guess from the characters; that no
+piece outlasts a segment is seen to later, where it is known what is said (`pieces.py`). Very short sentences are not
+joined with their successors: that would delay their sound.
 """
 
 import re
+import unicodedata
 
 _WIDE_MARKS = frozenset("。！？｡‼⁇⁈⁉")
 _MARKS = ".!?…"
@@ -25,12 +33,15 @@ _CLOSERS = "\"'”’)]}»›」』】》）*_"
 _SOFT = frozenset(",;:，；：、—")
 _SIGNS = frozenset("%&@+#=/_$£€¥°×№℃℉㎡㎞㎏％＆＠＋＃＝／＿＄￡￥")
 """What may be said although it is neither letter nor digit."""
+_EMOJI_JOINERS = "\u200d\ufe0f"
 _HAN = re.compile("[\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]")
 _TITLES = frozenset(
     "mr mrs ms dr prof st mt gen capt sgt rev fig vs approx dept e.g i.e cf ext rm apt "
     "jan feb apr aug sep sept oct nov dec tues thurs".split()
 )
 _DOUBTFUL = frozenset("no nos etc inc ltd co jr sr a.m p.m ave blvd est al vol ed pp min max".split())
+_GOES_ON = frozenset("mr mrs ms dr prof mt gen capt sgt rev fig vs approx e.g i.e cf ext rm apt".split())
+"""Before a full stop at the end of what is there, these promise more. Months and St. may well end a sentence."""
 _LAST_WORD = re.compile(r"[^\W\d_]+(?:\.[^\W\d_]+)*$")
 _RECENT = 60
 """Characters looked back at; longer words are no abbreviations."""
@@ -50,6 +61,11 @@ class SentenceStream:
         """The unfinished sentence so far; the finished one will begin with it."""
         return self._text
 
+    @property
+    def finished(self) -> bool:
+        """What is pending would pass for a sentence, if nothing came behind it."""
+        return self._speaks and _finished(self._text)
+
     def push(self, text: str) -> list[str]:
         """Sentences that `text` finishes, with the blanks behind them."""
         finished: list[str] = []
@@ -58,10 +74,10 @@ class SentenceStream:
         return finished
 
     def flush(self) -> list[str]:
-        """What is left, as a last sentence (none when it has nothing to say); the stream is as new afterwards."""
-        rest, speaks = self._text, self._speaks
+        """What is left, as a last sentence, even if it has nothing to say; the stream is as new afterwards."""
+        rest = self._text
         self._start()
-        return [rest] if speaks else []
+        return [rest] if rest else []
 
     def _start(self) -> None:
         self._text, self._speech_s, self._speaks = "", 0.0, False
@@ -85,6 +101,24 @@ class SentenceStream:
         if share >= 0.5 and character in _SOFT and not self._text[-2:-1].isdigit():
             return True
         return share >= 1.0 or (share >= 0.8 and (character.isspace() or _HAN.match(character) is not None))
+
+
+def _finished(text: str) -> bool:
+    at = len(text)
+    while at and (text[at - 1].isspace() or text[at - 1] in _CLOSERS or _emoji(text[at - 1])):
+        at -= 1
+    core = text[:at]
+    stem = core.rstrip("".join(_WIDE_MARKS) + _MARKS)
+    marks = core[len(stem) :]
+    if marks != ".":
+        return bool(marks)
+    word = _LAST_WORD.search(stem[-_RECENT:])
+    return not stem.strip().isdigit() and (word is None or word.group().lower() not in _GOES_ON)
+
+
+def _emoji(character: str) -> bool:
+    """A pictograph or what modifies one; nobody says them."""
+    return character in _EMOJI_JOINERS or unicodedata.category(character) in ("So", "Sk")
 
 
 def _ends_with(text: str) -> bool:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from oscine_engine.checkpoint import layout, load, synthetic, weights
+from oscine_engine.checkpoint import layout, synthetic, weights
+from oscine_engine.checkpoint.load import load
 from oscine_engine.checkpoint.voices import read_voices, write_voices
 from oscine_engine.errors import CheckpointError, InvalidInput
 from oscine_engine.voices.prompt import VoicePrompt

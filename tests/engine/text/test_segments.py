@@ -89,8 +89,10 @@ def split(text: str, cuts: list[int] | None = None, longest_s: float = 20.0) -> 
         ("价格是3.5元.很便宜!走吧", ["价格是3.5元.", "很便宜!", "走吧"]),
         ("hello. how are you", ["hello. ", "how are you"]),
         ("... !!! Hi", ["... !!! Hi"]),
-        ("……", []),
-        ("🙂 👍🏽", []),
+        ("……", ["……"]),
+        ("🙂 👍🏽", ["🙂 👍🏽"]),
+        ("Yes. \u200d…", ["Yes. ", "\u200d…"]),
+        ("", []),
     ],
 )
 def test_sentence_ends(text: str, expected: list[str]) -> None:
@@ -102,10 +104,86 @@ def test_sentence_ends(text: str, expected: list[str]) -> None:
 def test_message_borders_do_not_matter_and_nothing_is_lost(text: str, cuts: list[int], longest: float) -> None:
     sentences = split(text, cuts, longest)
     assert sentences == split(text, None, longest)
-    joined = "".join(sentences)
-    assert text.startswith(joined)
-    assert not any(c.isalnum() for c in text[len(joined) :])
-    assert all(any(c.isalnum() for c in sentence) for sentence in sentences)
+    assert "".join(sentences) == text
+    assert all(any(c.isalnum() for c in sentence) for sentence in sentences[:-1])
+
+
+@given(text=st.text(max_size=60), longest=st.sampled_from([0.5, 20.0]))
+@settings(max_examples=300, deadline=None)
+def test_no_character_is_lost(text: str, longest: float) -> None:
+    assert "".join(split(text, None, longest)) == text
+
+
+def test_no_character_of_a_list_is_lost() -> None:
+    item = "26) Chairs (blue): 4, at $3.50 each [see B.2]; tables: none. Then: "
+    text = "".join(item.replace("26", str(n)) for n in range(1, 12))
+    assert len(text) > 600
+    assert "".join(split(text)) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "She moved in May 2007.",
+        "We left the U.S.",
+        "Good morning.",
+        "Good morning. ",
+        "It starts at 8 a.m.",
+        "He said “stop.”",
+        "(That is all.)",
+        "**Done!**",
+        "你好。",
+        "他说：“好的。”",
+        "是吗？",
+        "Well…",
+        "Well...",
+        "Really?!",
+        "It is 3.5.",
+        "See you in Oct.",
+        "They live on Main St.",
+        "No.",
+        "See you soon. 🙂",
+        "See you soon!👍🏽",
+        "It is plan B.",
+        "Of 20°C.",
+    ],
+)
+def test_what_a_reader_would_call_finished(text: str) -> None:
+    stream = SentenceStream()
+    assert stream.push(text) or stream.finished
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "我",
+        "...",
+        "。。",
+        "🙂.",
+        "Half a",
+        "Half a sentence",
+        "First part,",
+        "Here is why:",
+        "We met Dr.",
+        "Mr. ",
+        "Some fruit, e.g.",
+        "1.",
+        " 12. ",
+        "It is 20°",
+        "He said “stop",
+    ],
+)
+def test_what_a_reader_would_wait_for(text: str) -> None:
+    stream = SentenceStream()
+    assert not stream.push(text)
+    assert not stream.finished
+
+
+@pytest.mark.parametrize("text", ["Don't say it's o'clock yet. It isn't.", "The dogs' bowls. 'Tis 'good.' Yes."])
+def test_a_curly_apostrophe_ends_what_a_straight_one_ends(text: str) -> None:
+    curly = [sentence.replace("'", "’") for sentence in split(text)]
+    assert split(text.replace("'", "’")) == curly
 
 
 @given(text=texts)
@@ -141,8 +219,8 @@ def test_long_sentences_are_cut_at_pauses_then_blanks_then_anywhere() -> None:
     assert all(len(piece) <= 100 for piece in chinese)
 
 
-def test_halves_of_a_character_are_joined() -> None:
-    whole = "太好了👍🏽!"
+@pytest.mark.parametrize("whole", ["太好了👍🏽!", "👨‍👩‍👧 hi 🇩🇪", "𠮷野家。e\u0301"])
+def test_halves_of_a_character_are_joined(whole: str) -> None:
     units = whole.encode("utf-16-le")
     halves = [units[n : n + 2].decode("utf-16-le", "surrogatepass") for n in range(0, len(units), 2)]
     joiner = Joiner()
