@@ -1,110 +1,186 @@
-"""One stream's life, seen from asyncio: text in, events out."""
+"""One stream's life, seen from asyncio: text in, events out.
+
+What happens when is decided in `session_states.py`; this shell performs it. It runs no task: verbs and the listener run
+in their callers' tasks, the engine's events and the timers in callbacks of the event loop, so that nothing is left
+behind when they are gone.
+"""
 
 import asyncio
-import secrets
-from collections.abc import AsyncIterator
+import math
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
-from oscine_engine.errors import Cancelled, InvalidInput, OscineError
-from oscine_engine.events import Audio, Done, Event, SessionRequest, Started
-from oscine_engine.planner import Planner
-from oscine_engine.runtime.device_loop import DeviceLoop
+from oscine_engine.errors import Cancelled, Idle, InternalError, InvalidInput, OscineError, Stalled, Unavailable
+from oscine_engine.events import Audio, Done, Event, Flushed, Started
+from oscine_engine.pace import Pace
+from oscine_engine.planner import Begin, Planner, Step
+from oscine_engine.port import Port, PortEvent, Progress, StreamOptions, StreamPort
+from oscine_engine.session_states import TABLE, Act, State
+from oscine_engine.session_states import Event as What
 
-MAX_SEED = 2**63 - 1
 SLICE = 64
 """Characters read in one go. Unknown words take milliseconds each, and other sessions live on the same event loop."""
-
 MOST_SENTENCES = 1000
 """Sentences that may wait to be spoken, about an hour of them; more text is taken as these are."""
-POLL_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLimits:
+    """Seconds, above 0; infinity for never. Raises InvalidInput for others.
+
+    quiet_s: a sentence that looks finished is spoken after this long without more text.
+    idle_s: a session ends with Idle when its client does nothing for this long, with nothing to compute or to take.
+    stall_s: a session ends with Stalled when events wait for this long and nobody takes them.
+    """
+
+    quiet_s: float = 0.25
+    idle_s: float = math.inf
+    stall_s: float = math.inf
+
+    def __post_init__(self) -> None:
+        for name in ("quiet_s", "idle_s", "stall_s"):
+            seconds = getattr(self, name)
+            if math.isnan(seconds) or seconds <= 0:
+                raise InvalidInput(f"{name} must be a number of seconds above 0, or infinity for never; not {seconds}")
+
+
+class Timer(Protocol):
+    def cancel(self) -> None: ...
+
+
+class Clock(Protocol):
+    """What sessions wait by; an event loop is one."""
+
+    def time(self) -> float: ...
+
+    def call_later(self, delay: float, callback: Callable[[], object], /) -> Timer: ...
 
 
 class Session:
-    """Made by `Engine.open`. Iterate it for events; leaving the `async with` block cancels what is unfinished.
+    """Made by `Front.open`. Iterate it for events; leaving the `async with` block cancels what is unfinished.
 
-    States: open (append, flush), finishing (after `finish`, no more text), ended. Iteration ends after `Done` and
-    raises the error, an OscineError, of a session that failed or was cancelled.
+    Iteration ends after `Done`, and raises the error, an OscineError, of a session that failed or was cancelled.
     """
 
-    def __init__(
-        self, loop: DeviceLoop, planner: Planner, voice: str, request: SessionRequest, sample_rate: int
-    ) -> None:
-        seed = secrets.randbelow(MAX_SEED) if request.seed is None else request.seed
-        if not 0 <= seed <= MAX_SEED:
-            raise InvalidInput(f"seed must be from 0 to {MAX_SEED}, not {seed}")
-        self.started = Started(voice=voice, mode=request.mode, seed=seed, sample_rate=sample_rate)
+    def __init__(self, planner: Planner, started: Started, limits: SessionLimits, clock: Clock | None = None) -> None:
+        self.started = started
         self._planner = planner
-        # Text is read in slices; a flush or an end that is asked for meanwhile waits its turn.
-        self._writing = asyncio.Lock()
-        self._loop = loop
-        self._events: asyncio.Queue[Event | OscineError] = asyncio.Queue()
-        self._finished = False
-        self._ended: OscineError | Done | None = None
-        home = asyncio.get_running_loop()
-        self._events.put_nowait(self.started)
+        self._limits = limits
+        self._home = asyncio.get_running_loop()
+        self._clock: Clock = clock or self._home
+        self._stream: StreamPort | None = None
+        self._state = State.OPEN
+        self._error: OscineError | None = None
+        # Text is read in slices; what is asked for meanwhile waits its turn.
+        self._turn = asyncio.Lock()
+        self._writers = 0
+        self._asked = 0
+        self._progress = Progress(working=False, answered=0)
+        self._pace = Pace()
+        self._events: deque[Event] = deque([started])
+        self._taken = 0
+        self._played: int | None = None
+        self._changed = asyncio.Event()
+        self._quiet: Timer | None = None
+        self._watch: Timer | None = None
+        self._watch_due = math.inf
+        self._active_at = self._waiting_since = self._clock.time()
 
-        def deliver(event: Event | OscineError) -> None:
-            try:
-                home.call_soon_threadsafe(self._events.put_nowait, event)
-            except RuntimeError:  # the event loop was closed with the session open: nobody is left to tell
-                loop.stop(self._stream, Cancelled("the listener's event loop is closed"))
-
-        self._stream = loop.open(voice, seed, deliver)
+    @classmethod
+    async def open(
+        cls,
+        port: Port,
+        options: StreamOptions,
+        planner: Planner,
+        started: Started,
+        limits: SessionLimits,
+        clock: Clock | None = None,
+    ) -> Self:
+        """A session on a new stream of `port`. Raises what the port's `open` raises."""
+        session = cls(planner, started, limits, clock)
+        session._stream = await port.open(options, session._deliver)
+        session._watch_on()
+        return session
 
     @property
-    def first_packet_s(self) -> float | None:
-        """`Stats.first_packet_s`, known as soon as the first audio is there."""
-        return self._stream.first_packet_s
-
-    @property
-    def busy_s(self) -> float | None:
-        """`Stats.busy_s` up to the last audio so far."""
-        return self._stream.busy_s
+    def state(self) -> State:
+        return self._state
 
     @property
     def working(self) -> bool:
         """There is something to compute for this session just now, rather than text or a listener to wait for."""
-        return self._stream.busy_since is not None
+        return self._state.holds_engine and self._progress.working
+
+    @property
+    def waiting(self) -> int:
+        """Sentences and flushes handed to the engine and not yet spoken to their end."""
+        return self._asked - self._progress.answered if self._state.holds_engine else 0
+
+    @property
+    def heard(self) -> int:
+        """Samples the listener has had: those reported as played, or those taken where nothing was reported."""
+        return self._taken if self._played is None else self._played
+
+    @property
+    def first_packet_s(self) -> float | None:
+        """`Stats.first_packet_s` as seen from here, known as soon as the first audio is there."""
+        return self._pace.first_packet_s
+
+    @property
+    def busy_s(self) -> float | None:
+        """`Stats.busy_s` as seen from here, up to the last audio so far."""
+        return self._pace.busy_s
 
     async def append(self, text: str) -> None:
-        """Append text, cut anywhere, even inside a surrogate pair. Raises InvalidInput after `finish`.
+        """Append text, cut anywhere, even inside a surrogate pair.
 
-        Waits while MOST_SENTENCES wait to be spoken, so whoever appends more must listen at the same time.
+        A sentence that looks finished is spoken once `quiet_s` passes without more. Waits while MOST_SENTENCES wait to
+        be spoken, so whoever appends more must listen at the same time. Raises InvalidInput after `finish`, and the
+        session's error if it ends before all of the text was taken.
         """
-        self._check_open("append")
-        async with self._writing:
+        if not text:
+            return self._permit(What.HALF)
+        async with self._writing(What.HALF):
             for start in range(0, len(text), SLICE):
                 if start:
                     await asyncio.sleep(0)
-                while self._stream.waiting > MOST_SENTENCES:
-                    await asyncio.sleep(POLL_S)
-                self._loop.speak(self._stream, self._planner.push(text[start : start + SLICE]))
+                while self.waiting > MOST_SENTENCES:
+                    await self._change()
+                self._apply(What.HALF)
+                self._speak(self._planner.push(text[start : start + SLICE]))
 
     async def flush(self) -> None:
-        """Speak everything appended so far; answered by a `Flushed` event."""
-        self._check_open("flush")
-        async with self._writing:
-            self._loop.speak(self._stream, self._planner.flush(), mark=True)
+        """Speak everything appended so far; answered by a `Flushed` event. Text may follow. Raises as `append` does."""
+        async with self._writing(What.FLUSH):
+            self._apply(What.FLUSH)
+            self._speak(self._planner.flush(), mark=True)
 
     async def finish(self) -> None:
-        """No more text follows. Raises InvalidInput if nothing speakable was appended."""
-        self._check_open("finish")
-        self._finished = True
-        async with self._writing:
+        """No more text follows. Raises InvalidInput if nothing speakable was ever appended, or as `append` does."""
+        async with self._writing(What.FINISH):
+            self._permit(What.FINISH)
             steps = self._planner.flush()
             if self._planner.segments == 0:
-                error = InvalidInput(
-                    "there is nothing to speak: send text with at least one letter, digit or character"
-                )
-                self._loop.stop(self._stream, error)
-                raise error
-            self._loop.speak(self._stream, steps, end=True)
+                self._apply(What.NOTHING)
+                self._permit(What.NOTHING)  # raises why the session has just ended
+            self._apply(What.FINISH)
+            self._speak(steps, end=True)
 
-    async def cancel(self) -> None:
-        """Stop at once and free everything. Iteration then raises Cancelled."""
-        self._finished = True
-        self._loop.stop(self._stream, Cancelled("the stream was cancelled"))
+    async def cancel(self) -> int:
+        """Stop at once, free everything and return `heard`. Nothing more is handed out: iteration raises Cancelled."""
+        self._apply(What.CANCEL)
+        return self.heard
+
+    async def played(self, samples: int) -> None:
+        """The listener has played `samples` in all. From then on it is these that count as heard, and that the engine
+        runs ahead of. A report that is late, or beyond what was taken, counts as far as it can be true."""
+        if samples < 0:
+            raise InvalidInput(f"played: {samples} samples; it must be 0 or more")
+        self._apply(What.PLAYED, samples)
 
     async def __aenter__(self) -> Self:
         return self
@@ -112,26 +188,180 @@ class Session:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._ended is None:
-            await self.cancel()
+        self._apply(What.VANISHED)
 
     async def __aiter__(self) -> AsyncIterator[Event]:
-        while self._ended is None:
-            event = await self._events.get()
-            match event:
-                case OscineError():
-                    self._ended = event
-                    raise event
-                case Audio():
-                    self._loop.taken(self._stream, event.samples.size)
-                case Done():
-                    self._ended = event
-            yield event
-        if isinstance(self._ended, OscineError):
-            raise self._ended
+        while True:
+            while self._events:
+                event = self._events.popleft()
+                self._take(event)
+                yield event
+            if self._error is not None:
+                raise self._error
+            if self._state is State.DONE:
+                return
+            await self._change()
 
-    def _check_open(self, verb: str) -> None:
-        if isinstance(self._ended, OscineError):
-            raise self._ended
-        if self._finished:
-            raise InvalidInput(f"cannot {verb}: the session's input has already ended")
+    def _take(self, event: Event) -> None:
+        self._active_at = self._waiting_since = self._clock.time()
+        if isinstance(event, Audio):
+            self._taken += event.samples.size
+            if self._stream is not None and self._state.holds_engine:
+                self._stream.taken(event.samples.size)
+        elif isinstance(event, Done):
+            self._apply(What.LAST)
+        self._watch_on()
+
+    @asynccontextmanager
+    async def _writing(self, what: What) -> AsyncIterator[None]:
+        """A turn at the planner. While anybody has one or waits for one, nothing is spoken for want of more text."""
+        self._permit(what)
+        self._writers += 1
+        self._quiet_off()
+        try:
+            async with self._turn:
+                yield
+        finally:
+            self._writers -= 1
+            if not self._writers and self._state.takes_text and self._planner.finished:
+                self._apply(What.SENTENCE)
+
+    def _permit(self, what: What) -> None:
+        """Raise what the table raises; changes nothing."""
+        match TABLE[what][self._state].act:
+            case Act.REFUSE:
+                raise InvalidInput("the session's input has already ended: no text, flush or end may follow `finish`")
+            case Act.RAISE:
+                assert self._error is not None
+                raise self._error
+
+    def _speak(self, steps: Sequence[Step], *, mark: bool = False, end: bool = False) -> None:
+        assert self._stream is not None
+        self._asked += sum(isinstance(step, Begin) for step in steps) + mark
+        if steps or mark or end:
+            self._stream.speak(steps, mark=mark, end=end)
+
+    def _deliver(self, event: PortEvent) -> None:
+        """Called in any thread."""
+        try:
+            self._home.call_soon_threadsafe(self._hear, event)
+        except RuntimeError:  # the event loop was closed with the session open: nobody is left to tell
+            if self._stream is not None:
+                self._stream.stop(Cancelled("the listener's event loop is closed"))
+
+    def _hear(self, event: PortEvent) -> None:
+        match event:
+            case Audio():
+                self._apply(What.AUDIO, event)
+            case Flushed():
+                self._apply(What.FLUSHED, event)
+            case Progress():
+                self._apply(What.PROGRESS, event)
+            case Done():
+                self._apply(What.ENDED, event)
+            case Unavailable():
+                self._apply(What.LOST, event)
+            case _:
+                self._apply(What.ERROR, event)
+
+    def _apply(self, what: What, told: PortEvent | int | None = None) -> None:
+        """Do what the table says of `what`. Raises what it raises."""
+        self._permit(what)
+        act, then = TABLE[what][self._state]
+        match act:
+            case Act.GIVE:
+                self._give(told)
+            case Act.NOTE:
+                assert isinstance(told, Progress)
+                self._progress = told
+                self._pace.worked(told.working, self._clock.time())
+            case Act.REPORT:
+                self._report(told)
+            case Act.SPEAK:
+                self._speak(self._planner.flush())
+            case Act.FAIL:
+                assert isinstance(told, OscineError)
+                self._error = told
+            case Act.FAIL_EARLY:
+                self._error = InternalError("the engine ended the session before its input had ended")
+            case Act.STOP_NOTHING:
+                self._stop(InvalidInput("there is nothing to speak: send at least one letter, digit or character"))
+            case Act.STOP_IDLE:
+                self._stop(Idle(f"nothing was sent for {self._limits.idle_s:g} s, and nothing is left to say"))
+            case Act.STOP_CANCELLED:
+                self._events.clear()
+                self._stop(Cancelled("the session was cancelled", self.heard))
+            case Act.STOP_STALLED:
+                self._events.clear()
+                seconds = self._limits.stall_s if what is What.STALLED else self._limits.idle_s
+                self._stop(Stalled(f"nothing was taken, or reported as played, for {seconds:g} s"))
+        if act is not Act.DROP:
+            self._active_at = self._clock.time()
+        self._state = then
+        self._changed.set()
+        if what is What.SENTENCE or then is not State.RIPE:
+            self._quiet_off()
+        if what is What.SENTENCE and then is State.RIPE:
+            self._quiet = self._later(self._limits.quiet_s, What.QUIET)
+        self._watch_on()
+
+    def _give(self, told: PortEvent | int | None) -> None:
+        assert isinstance(told, Audio | Flushed | Done)
+        now = self._clock.time()
+        if not self._events:
+            self._waiting_since = now
+        if isinstance(told, Audio):
+            self._pace.sounded(now)
+        self._events.append(told)
+
+    def _report(self, told: PortEvent | int | None) -> None:
+        assert isinstance(told, int) and self._stream is not None
+        self._played = max(self._played or 0, min(told, self._taken))
+        if self._state.holds_engine:
+            self._stream.played(self._played)
+
+    def _stop(self, error: OscineError) -> None:
+        self._error = error
+        if self._stream is not None and self._state.holds_engine:
+            self._stream.stop(error)
+
+    async def _change(self) -> None:
+        """Wait until something has happened."""
+        self._changed.clear()
+        await self._changed.wait()
+
+    def _later(self, seconds: float, what: What) -> Timer | None:
+        return None if math.isinf(seconds) else self._clock.call_later(seconds, lambda: self._apply(what))
+
+    def _quiet_off(self) -> None:
+        if self._quiet is not None:
+            self._quiet.cancel()
+            self._quiet = None
+
+    def _watch_on(self) -> None:
+        """Look again when the client or the listener will have done nothing for too long, unless they do something."""
+        due = self._due()
+        if self._watch is not None and (due < self._watch_due or not self._watched):
+            self._watch.cancel()
+            self._watch = None
+        if self._watch is None and due < math.inf:
+            self._watch_due = due
+            self._watch = self._clock.call_later(max(0.0, due - self._clock.time()), self._look)
+
+    @property
+    def _watched(self) -> bool:
+        return self._state.holds_engine or self._state is State.DRAINING
+
+    def _due(self) -> float:
+        if not self._watched:
+            return math.inf
+        if self._events:
+            return self._waiting_since + self._limits.stall_s
+        return math.inf if self._progress.working else self._active_at + self._limits.idle_s
+
+    def _look(self) -> None:
+        self._watch = None
+        if self._due() > self._clock.time():
+            self._watch_on()
+        else:
+            self._apply(What.STALLED if self._events else What.IDLE)

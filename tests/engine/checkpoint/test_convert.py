@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from oscine_engine.checkpoint import synthetic, weights
-from oscine_engine.checkpoint.load import load
 from oscine_engine.checkpoint.convert import convert
+from oscine_engine.checkpoint.load import load
 from oscine_engine.errors import CheckpointError
 
 

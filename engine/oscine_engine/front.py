@@ -1,0 +1,83 @@
+"""The half of an engine that needs no model: text rules, the names of voices, and sessions in front of any port."""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from oscine_engine.checkpoint import configuration, layout
+from oscine_engine.errors import CheckpointError, InvalidInput, UnknownVoice
+from oscine_engine.events import SessionRequest, Started
+from oscine_engine.planner import Planner
+from oscine_engine.port import Port, StreamOptions
+from oscine_engine.session import Session, SessionLimits
+from oscine_engine.text.front_end import FrontEnd
+from oscine_engine.text.tokenizer import Tokenizer
+
+MAX_SEED = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class VoiceInfo:
+    """What a client may know of a voice. language: "en" or "zh"."""
+
+    language: str
+    description: str
+
+
+def read_front_end(model: Path | None) -> FrontEnd:
+    """Text rules and tokenizer of a model directory (None: the embedded voice); the weights stay where they are.
+
+    Raises CheckpointError for a directory that does not fit.
+    """
+    files = layout.find(model)
+    config = configuration.read_config(files)
+    return FrontEnd(config.text.front_end, Tokenizer.load(files.text_model))
+
+
+class Front:
+    """Opens sessions. `voices` by name, the first is the default; `sample_rate` in Hz."""
+
+    def __init__(
+        self,
+        port: Port,
+        front_end: FrontEnd,
+        voices: Mapping[str, VoiceInfo],
+        sample_rate: int,
+        limits: SessionLimits | None = None,
+    ) -> None:
+        self.voices = voices
+        self.sample_rate = sample_rate
+        self._port = port
+        self._front_end = front_end
+        self._limits = limits or SessionLimits()
+
+    @property
+    def serving(self) -> bool:
+        """Sessions can be opened."""
+        return self._port.serving
+
+    def warm(self) -> None:
+        """Load the dictionaries, so that the first listener does not wait for them. Takes half a second, once."""
+        self._front_end.warm()
+
+    async def open(self, request: SessionRequest | None = None) -> Session:
+        """A new session. Raises UnknownVoice, InvalidInput, and what the port refuses with: Overloaded with a hint, or
+        Unavailable while there is no engine that could speak."""
+        request = request or SessionRequest()
+        voice = request.voice if request.voice is not None else next(iter(self.voices), None)
+        if voice is None:
+            raise CheckpointError("this model has no voices: add spk2info.pt to its directory")
+        if voice not in self.voices:
+            raise UnknownVoice(f"there is no voice {voice!r}; this model has {', '.join(self.voices)}")
+        seed = secrets.randbelow(MAX_SEED + 1) if request.seed is None else request.seed
+        if not 0 <= seed <= MAX_SEED:
+            raise InvalidInput(f"seed must be from 0 to {MAX_SEED}, not {seed}")
+        limits = self._limits if request.quiet_s is None else replace(self._limits, quiet_s=request.quiet_s)
+        return await Session.open(
+            self._port,
+            StreamOptions(voice, seed, request.trim),
+            Planner(self._front_end, request.mode),
+            Started(voice=voice, mode=request.mode, seed=seed, sample_rate=self.sample_rate),
+            limits,
+        )

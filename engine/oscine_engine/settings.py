@@ -1,0 +1,64 @@
+"""What an engine may be told. Importing this loads no networks."""
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from oscine_engine.checkpoint.layout import LMFile
+from oscine_engine.errors import InvalidInput
+from oscine_engine.session import SessionLimits
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceLimits:
+    """max_streams: streams at once. max_waiting_s: seconds of audio computed ahead of what the listener's side took.
+
+    utilisation: share of the device that streams may ask for when all speak at once, by its measured costs; infinity
+    admits by count alone. voice_bytes: memory for voices' pages, never less than the largest voice takes.
+    Raises InvalidInput for limits that nothing could run under.
+    """
+
+    max_streams: int = 8
+    max_waiting_s: float = 10.0
+    utilisation: float = 0.85
+    voice_bytes: int = 1 << 30
+
+    def __post_init__(self) -> None:
+        if self.max_streams < 1:
+            raise InvalidInput(f"max_streams must be at least 1, not {self.max_streams}")
+        if not 0 < self.max_waiting_s < math.inf:
+            raise InvalidInput(f"max_waiting_s must be a number of seconds above 0, not {self.max_waiting_s}")
+        if not self.utilisation > 0:
+            raise InvalidInput(f"utilisation must be above 0, not {self.utilisation}")
+        if self.voice_bytes < 0:
+            raise InvalidInput(f"voice_bytes must be at least 0, not {self.voice_bytes}")
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """One engine: its model, its device and its limits.
+
+    model: a model directory; None is the embedded voice. lm_file: "llm", or "llm.rl" for the reinforced variant.
+    threads: CPU threads of one tick, set for the whole process; the embedded voice's steps are too short to share out.
+    max_streams, max_waiting_s, utilisation, voice_bytes: see `DeviceLimits`.
+    Raises InvalidInput for limits that nothing could run under.
+    """
+
+    model: Path | None = None
+    lm_file: LMFile = "llm"
+    device: str = "cpu"
+    threads: int = 1
+    max_streams: int = 8
+    max_waiting_s: float = 10.0
+    utilisation: float = 0.85
+    voice_bytes: int = 1 << 30
+    session: SessionLimits = field(default_factory=SessionLimits)
+
+    def __post_init__(self) -> None:
+        if self.threads < 1:
+            raise InvalidInput(f"threads must be at least 1, not {self.threads}")
+        _ = self.limits
+
+    @property
+    def limits(self) -> DeviceLimits:
+        return DeviceLimits(self.max_streams, self.max_waiting_s, self.utilisation, self.voice_bytes)
