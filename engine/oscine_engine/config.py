@@ -224,9 +224,17 @@ class TextRules(_Section):
     front_end: FrontEnd = "plain"
 
 
+RELEASED_SILENT_IDS = (1, 2, 28, 29, 55, 248, 494, 2241, 2242, 2322, 2323)
+"""Speech ids of the released tokenizer that stand for silence or breath."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
-    """Everything a model directory fixes. Rates in Hz."""
+    """Everything a model directory fixes. Rates in Hz.
+
+    silent_ids: speech ids whose runs are shortened before the flow (see `guards.silent_ids`); None for the released
+    ones where the vocabulary is the released one, and none in any other.
+    """
 
     lm: LMConfig = field(default_factory=LMConfig)
     flow: FlowConfig = field(default_factory=FlowConfig)
@@ -235,6 +243,15 @@ class ModelConfig:
     text: TextRules = field(default_factory=TextRules)
     n_timesteps: int = 10
     sample_rate: int = 24000
+    silent_ids: tuple[int, ...] | None = None
+
+    @property
+    def silence(self) -> frozenset[int]:
+        """`silent_ids`, None resolved."""
+        if self.silent_ids is not None:
+            return frozenset(self.silent_ids)
+        released = self.lm.speech_token_size == LMConfig().speech_token_size
+        return frozenset(RELEASED_SILENT_IDS if released else ())
 
     @classmethod
     def from_reference(cls, config: Mapping[str, Any]) -> "ModelConfig":

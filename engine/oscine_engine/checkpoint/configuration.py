@@ -1,7 +1,8 @@
 """A model directory's cosyvoice3.yaml and CosyVoice-BlankEN/config.json, read to a ModelConfig and written from one.
 
 Beyond the released keys there are, with their released values as defaults: under `llm`, min_token_text_ratio (2),
-max_token_text_ratio (20) and front_end (plain or phones); at the top level, n_timesteps (10).
+max_token_text_ratio (20), front_end (plain or phones) and silent_ids (those of `config.ModelConfig`); at the top level,
+n_timesteps (10).
 """
 
 import json
@@ -64,6 +65,7 @@ def read_config(files: layout.ModelFiles) -> ModelConfig:
         text=_checked(TextRules, speech, "llm"),
         n_timesteps=steps,
         sample_rate=document.get("sample_rate", default=24000),
+        silent_ids=_silent_ids(speech),
     )
     _validate(config, files.config)
     return config
@@ -84,6 +86,14 @@ def _language_model(path: Path, speech: Mapping[str, Any]) -> LMConfig:
         if speech.get(key, config.hidden_size) != config.hidden_size:
             raise CheckpointError(f"llm.{key} is {speech[key]}, but {path} has hidden_size {config.hidden_size}")
     return config
+
+
+def _silent_ids(speech: Mapping[str, Any]) -> tuple[int, ...] | None:
+    if "silent_ids" not in speech:
+        return None
+    ids: tuple[int, ...] = _tuples(speech["silent_ids"])
+    _check_alike(ids, (0,), "llm.silent_ids")
+    return ids
 
 
 def _checked(kind: type[T], values: Mapping[str, Any], where: str) -> T:
@@ -140,6 +150,9 @@ def _validate(config: ModelConfig, path: Path) -> None:
         "min_token_text_ratio must be at least 0 and at most max_token_text_ratio": (
             not 0 <= text.min_token_text_ratio <= text.max_token_text_ratio
         ),
+        f"silent_ids must be speech ids, 0 to {config.lm.speech_token_size - 1}": any(
+            not 0 <= speech_id < config.lm.speech_token_size for speech_id in config.silence
+        ),
         "hift: each list of kernel sizes must be as long as the list of rates or dilations it goes with": (
             len(hift.upsample_kernel_sizes) != len(hift.upsample_rates)
             or len(hift.source_resblock_kernel_sizes) != len(hift.upsample_rates)
@@ -183,6 +196,7 @@ def write_config(config: ModelConfig, directory: Path) -> None:
 def _yaml(config: ModelConfig) -> str:
     lm, flow, dit, cfm = config.lm, config.flow, config.flow.dit, config.flow.cfm
     hift, text, sampling = config.vocoder, config.text, config.sampling
+    silent = "" if config.silent_ids is None else f"\n    silent_ids: {list(config.silent_ids)}"
     return f"""\
 sample_rate: {config.sample_rate}
 llm_input_size: {lm.hidden_size}
@@ -202,7 +216,7 @@ llm: !new:cosyvoice.llm.llm.CosyVoice3LM
     mix_ratio: {list(text.mix_ratio)}
     min_token_text_ratio: {text.min_token_text_ratio}
     max_token_text_ratio: {text.max_token_text_ratio}
-    front_end: {text.front_end}
+    front_end: {text.front_end}{silent}
     llm: !new:cosyvoice.llm.llm.Qwen2Encoder
         pretrain_path: !ref <qwen_pretrain_path>
     sampling: !name:cosyvoice.utils.common.ras_sampling

@@ -8,6 +8,7 @@ import pytest
 
 from oscine_engine.checkpoint import hyperyaml, layout
 from oscine_engine.checkpoint.configuration import read_config, write_config
+from oscine_engine.checkpoint.load import load
 from oscine_engine.checkpoint.synthetic import FLEDGLING, TINY
 from oscine_engine.config import ModelConfig, SamplingConfig, TextRules
 from oscine_engine.errors import CheckpointError
@@ -83,6 +84,8 @@ c: !name:os.system "touch {witness}"
         ("upsample_rates: [8, 5, 3]", "upsample_rates: 120", "upsample_rates"),
         ("sample_rate: 24000", "sample_rate: 2001-99-99", "YAML"),
         ("llm_input_size: 896", "llm_input_size: 512", "hidden_size"),
+        ("    mix_ratio: [5, 15]", "    mix_ratio: [5, 15]\n    silent_ids: [6561]", "silent_ids"),
+        ("    mix_ratio: [5, 15]", "    mix_ratio: [5, 15]\n    silent_ids: 5", "silent_ids"),
         ("sample_rate: 24000", "sample_rate: 22050", "frames a second"),
         ("hift: !new", "vocoder: !new", "hift"),
         ("sample_rate: 24000", "sample_rate: [", "YAML"),
@@ -101,6 +104,27 @@ def test_own_keys(tmp_path: Path) -> None:
     config = read_config(directory(tmp_path, text=text))
     assert config.text == TextRules((5, 15), 1.5, 9.0, "phones")
     assert config.n_timesteps == config.flow.cfm.n_timesteps == 4
+
+
+def test_silent_ids_are_the_released_ones_in_the_released_vocabulary_only(tmp_path: Path) -> None:
+    config = read_config(directory(tmp_path))
+    assert config.silent_ids is None
+    assert config.silence == {1, 2, 28, 29, 55, 248, 494, 2241, 2242, 2322, 2323}
+    assert replace(config, lm=replace(config.lm, speech_token_size=2187)).silence == frozenset()
+    assert load().config.silence == frozenset()
+
+
+@pytest.mark.parametrize(("given", "ids"), [("[]", ()), ("[7, 0]", (7, 0))])
+def test_a_checkpoint_may_name_its_own_silent_ids(tmp_path: Path, given: str, ids: tuple[int, ...]) -> None:
+    own = f"    mix_ratio: [5, 15]\n    silent_ids: {given}"
+    text = RELEASED_FORM.read_text(encoding="utf-8").replace("    mix_ratio: [5, 15]", own)
+    config = read_config(directory(tmp_path, text=text))
+    assert config.silent_ids == ids
+    assert config.silence == set(ids)
+    folder = tmp_path / "copy"
+    folder.mkdir()
+    write_config(config, folder)
+    assert f"silent_ids: {given}" in (folder / "cosyvoice3.yaml").read_text(encoding="utf-8")
 
 
 def test_text_model_of_another_kind(tmp_path: Path) -> None:
