@@ -10,7 +10,7 @@ import asyncio
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -19,7 +19,6 @@ import torch
 
 from oscine_engine.checkpoint.layout import LMFile
 from oscine_engine.checkpoint.load import Checkpoint, load
-from oscine_engine.errors import InvalidInput
 from oscine_engine.flow.runner import FlowRunner
 from oscine_engine.flow.runner import page_shape as flow_page_shape
 from oscine_engine.lm.interleave import Prompt
@@ -36,9 +35,12 @@ from oscine_engine.runtime.trace import Observe
 from oscine_engine.runtime.voices import VoiceCache
 from oscine_engine.scheduler.admission import Limits, Pace
 from oscine_engine.scheduler.costs import CostModel
+from oscine_engine.settings import DeviceLimits
 from oscine_engine.text.front_end import FrontEnd
 from oscine_engine.vocoder.runner import VocoderRunner
 from oscine_engine.voices.prompt import VoicePrompt, aligned
+
+__all__ = ["Device", "DeviceLimits", "Load"]
 
 MAX_SEGMENT_S = 30
 """Longest segment, in seconds: what the pools are sized for."""
@@ -52,31 +54,6 @@ LM_POSITIONS_PER_ID = 2
 
 READ_AHEAD = 2
 """Segments of a stream that may hold language model pages at once."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceLimits:
-    """max_streams: streams at once. max_waiting_s: seconds of audio computed ahead of what the listener's side took.
-
-    utilisation: share of the device that streams may ask for when all speak at once, by its measured costs; infinity
-    admits by count alone. voice_bytes: memory for voices' pages, never less than the largest voice takes.
-    Raises InvalidInput for limits that nothing could run under.
-    """
-
-    max_streams: int = 8
-    max_waiting_s: float = 10.0
-    utilisation: float = 0.85
-    voice_bytes: int = 1 << 30
-
-    def __post_init__(self) -> None:
-        if self.max_streams < 1:
-            raise InvalidInput(f"max_streams must be at least 1, not {self.max_streams}")
-        if not 0 < self.max_waiting_s < math.inf:
-            raise InvalidInput(f"max_waiting_s must be a number of seconds above 0, not {self.max_waiting_s}")
-        if not self.utilisation > 0:
-            raise InvalidInput(f"utilisation must be above 0, not {self.utilisation}")
-        if self.voice_bytes < 0:
-            raise InvalidInput(f"voice_bytes must be at least 0, not {self.voice_bytes}")
 
 
 class Prompts(NamedTuple):

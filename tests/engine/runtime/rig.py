@@ -19,7 +19,7 @@ from oscine_engine.scheduler.costs import CostModel
 from oscine_engine.scheduler.views import Stage
 
 COSTS = CostModel.measured(
-    lm=[(1, 0.002), (8, 0.004)], flow=[(1, 50, 0.004), (8, 400, 0.012)], vocoder=[(1, 0.01), (8, 0.03)]
+    lm=[(1, 0.002), (8, 0.003), (64, 0.006)], flow=[(1, 50, 0.004), (8, 400, 0.012)], vocoder=[(1, 0.01), (8, 0.03)]
 )
 SAME = 2e-2
 """Waves of the same ids are equal up to rounding, which the phase of the vocoder's source makes larger."""
@@ -31,6 +31,7 @@ class Ear:
 
     clock: "Clock"
     events: list[tuple[float, PortEvent]] = field(default_factory=list)
+    taken: int = 0
 
     def __call__(self, event: PortEvent) -> None:
         assert not self.over, "nothing comes after the end"
@@ -109,7 +110,7 @@ class TimedStages(Stages):
 
 
 class Rig:
-    """A core without a thread. `speed` above 1 makes the machine slower than its cost model says."""
+    """A core without a thread. Its listeners take all they are sent after every turn, unless `takes` is unset."""
 
     def __init__(
         self,
@@ -133,19 +134,34 @@ class Rig:
         stages.__class__ = TimedStages
         self.stages: TimedStages = stages  # type: ignore[assignment]
         self.stages.clock, self.stages.costs, self.stages.ticks = self.clock, costs, []
+        self.takes = True
+        self._ears: list[tuple[Stream, Ear]] = []
         self.voice = next(iter(self.device.voices), "")
 
     def open(self, seed: int = 1, voice: str | None = None, trim: bool = False) -> tuple[Stream, Ear]:
         ear = Ear(self.clock)
-        return self.core.admit(StreamOptions(voice or self.voice, seed, trim), ear), ear
+        stream = self.core.admit(StreamOptions(voice or self.voice, seed, trim), ear)
+        self._ears.append((stream, ear))
+        return stream, ear
 
     def say(self, stream: Stream, *sentences: Sequence[int], mark: bool = False, end: bool = True) -> None:
         self.core.speak(stream, whole(*sentences), mark=mark, end=end)
 
+    def turn(self) -> bool:
+        """One turn of the loop; True if there was something to do."""
+        worked = self.core.turn()
+        self._ears = [(stream, ear) for stream, ear in self._ears if not ear.over]
+        for stream, ear in self._ears if self.takes else ():
+            sent = stream.listener.sent
+            if sent > ear.taken:
+                self.core.taken(stream, sent - ear.taken)
+                ear.taken = sent
+        return worked
+
     def run(self, *, most: int = 10000) -> int:
         """Turn until there is nothing to do; returns the turns taken."""
         for turn in range(most):
-            if not self.core.turn():
+            if not self.turn():
                 return turn
         raise AssertionError("the loop does not come to rest")
 
