@@ -10,7 +10,7 @@ from oscine_engine.errors import CheckpointError, InvalidInput, UnknownVoice
 from oscine_engine.events import SessionRequest, Started
 from oscine_engine.planner import Planner
 from oscine_engine.port import Port, StreamOptions
-from oscine_engine.session import Session, SessionLimits
+from oscine_engine.session import Clock, Session, SessionLimits
 from oscine_engine.text.front_end import FrontEnd
 from oscine_engine.text.tokenizer import Tokenizer
 
@@ -45,12 +45,15 @@ class Front:
         voices: Mapping[str, VoiceInfo],
         sample_rate: int,
         limits: SessionLimits | None = None,
+        clock: Clock | None = None,
     ) -> None:
+        """clock: what sessions wait by; None is the event loop each is opened in."""
         self.voices = voices
         self.sample_rate = sample_rate
         self._port = port
         self._front_end = front_end
         self._limits = limits or SessionLimits()
+        self._clock = clock
 
     @property
     def serving(self) -> bool:
@@ -80,4 +83,5 @@ class Front:
             Planner(self._front_end, request.mode),
             Started(voice=voice, mode=request.mode, seed=seed, sample_rate=self.sample_rate),
             limits,
+            self._clock,
         )
