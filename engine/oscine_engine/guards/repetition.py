@@ -1,4 +1,4 @@
-"""Does a sequence of speech ids go round in circles? Pure, on the last ids said.
+"""Does a sequence of ids go round in circles? Pure, for speech on the last ids said and for text on all of it.
 
 Two signs, each far from anything in 8,606 recorded sentences (560,233 ids, all of them checked at every id):
 
@@ -9,10 +9,14 @@ Two signs, each far from anything in 8,606 recorded sentences (560,233 ids, all 
 The first finds a syllable, word or phrase of up to two seconds said over and over in the same way, the second one sound
 that does not stop and wanders among a few ids, as drones, laughter and silence do. A phrase repeated in ever new ways
 is not found here; the cap on a sentence's length ends it.
+
+Text may ask for it ("no, no, no, no, no"): `echo` tells how much of a text repeats what is before it.
 """
 
 from collections.abc import Sequence
 from enum import IntEnum
+
+import numpy as np
 
 LONGEST_PERIOD = 50
 SUSPECT_RUN, CERTAIN_RUN = 12, 24
@@ -47,6 +51,21 @@ def _matched(ids: Sequence[int], period: int) -> int:
     """How many ids at the end equal those `period` before, counted up to CERTAIN_RUN."""
     most = min(CERTAIN_RUN, len(ids) - period)
     return next((n for n in range(most) if ids[-1 - n] != ids[-1 - n - period]), most)
+
+
+def echo(text: Sequence[int]) -> int:
+    """Longest stretch of text ids that says again what stands directly before it, once or more often.
+
+    0 for stretches of one or two ids, which doubled letters are.
+    """
+    ids = np.asarray(text)
+    longest = 0
+    for period in range(1, min(LONGEST_PERIOD, len(ids) // 2) + 1):
+        differs = np.flatnonzero(ids[period:] != ids[:-period])
+        run = int(np.diff(differs, prepend=-1, append=len(ids) - period).max()) - 1
+        if run >= max(period, 3):
+            longest = max(longest, run)
+    return longest
 
 
 def _by_variety(ids: Sequence[int]) -> Loop:

@@ -13,6 +13,7 @@ came before it has been heard already. Where an attempt goes back to depends on 
 stages happened to be, so that one seed gives the same speech under any load. To that end ids that begin to look like a
 loop are held back, HELD_IDS of them at most, until it is known to be one or not.
 
+Text that repeats itself ("no, no, no, no, no") may sound like a loop for as long as that takes at a slow pace.
 Short texts may reach their cap by themselves (one character may take all the ids of its factor), so it is no fault
 below SHORT_IDS. Too short speech is not looked for: the language model cannot end before its minimum.
 """
@@ -27,7 +28,7 @@ from numpy.typing import NDArray
 from oscine_engine.errors import RunAway
 from oscine_engine.guards.edges import Edges, Samples
 from oscine_engine.guards.levels import frame_levels, silence_level
-from oscine_engine.guards.repetition import CERTAIN_RUN, LOOKED_AT, SUSPECT_RUN, Loop, looping
+from oscine_engine.guards.repetition import CERTAIN_RUN, LOOKED_AT, SUSPECT_RUN, Loop, echo, looping
 from oscine_engine.guards.silent_ids import SilentRuns
 
 HELD_IDS = CERTAIN_RUN - SUSPECT_RUN
@@ -45,13 +46,15 @@ class GuardRules:
     """What one voice's sentences are judged by.
 
     loudness: `levels.speech_level` of the voice, dBFS. trim: cut silence at the edges. silent_ids: whose runs are
-    shortened. lookahead: ids that the flow looks at beyond those of a chunk.
+    shortened. slow_pace: speech ids per text id of slow speech, half of what is allowed at most. lookahead: ids that
+    the flow looks at beyond those of a chunk.
     """
 
     sample_rate: int
     loudness: float
     trim: bool = True
     silent_ids: frozenset[int] = frozenset()
+    slow_pace: float = 10.0
     lookahead: int = 3
     id_rate: int = 25
     frames_per_id: int = 2
@@ -112,6 +115,7 @@ class SegmentGuard:
         for speech_id in kept:
             self._note(speech_id)
         self._cleared = keep
+        self._suspected: int | None = None
         self._given = min(self._given, len(self._passed))
 
     def _note(self, speech_id: int) -> None:
@@ -120,12 +124,16 @@ class SegmentGuard:
         if self._silence.passes(speech_id):
             self._passed.append(len(self._ids))
 
-    def said(self, ids: Sequence[int], *, done: bool, capped: bool) -> Said:
-        """All ids said so far; `done`, `capped`: the stream's, with these ids."""
+    def said(self, ids: Sequence[int], *, text: Sequence[int] = (), done: bool, capped: bool) -> Said:
+        """All ids said so far, for all the target's text ids so far; `done`, `capped`: the stream's, with these ids."""
         for count in range(len(self._ids) + 1, len(ids) + 1):
             self._note(ids[count - 1])
             loop = looping(self._ids[-LOOKED_AT:])
-            if loop is Loop.CERTAIN:
+            if loop is Loop.NONE:
+                self._suspected = None
+            elif self._suspected is None:
+                self._suspected = count
+            if loop is Loop.CERTAIN and not self._asked_for(count, text):
                 return Said([], self._again("it repeated itself", self._cleared))
             if self._silence.run > LONGEST_SILENCE_S * self.rules.id_rate:
                 return Said([], self._again("it fell silent", self._passed[-1]))
@@ -138,6 +146,12 @@ class SegmentGuard:
         new = [self._ids[count - 1] for count in self._passed[self._given :] if count <= self._cleared]
         self._given += len(new)
         return Said(new, None)
+
+    def _asked_for(self, count: int, text: Sequence[int]) -> bool:
+        """The loop has not lasted longer than the repetition in its text may take."""
+        assert self._suspected is not None
+        repeated = echo(text)
+        return repeated > 0 and count - self._suspected <= HELD_IDS + repeated * self.rules.slow_pace
 
     def solved(self, mel: NDArray[np.floating], last: bool) -> Verdict:
         """The next frames of the sentence's mel [n, 80], before the flow begins what follows; `last`: all is solved."""

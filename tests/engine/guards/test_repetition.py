@@ -11,6 +11,7 @@ from oscine_engine.guards.repetition import (
     LOOKED_AT,
     SUSPECT_RUN,
     Loop,
+    echo,
     looping,
 )
 
@@ -76,3 +77,22 @@ def test_what_came_before_makes_no_difference(recorded: list[int]) -> None:
     for _ in range(200):
         ids = rng.integers(0, 6, LOOKED_AT).tolist()
         assert looping(ids) is looping(recorded[:77] + ids)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("", 0),
+        ("x", 0),
+        ("the nearest exit is behind you", 0),
+        ("hello, that is all", 0),
+        ("no no no no no", 11),
+        ("well, haha, then", 0),
+        ("well, hahaha, then", 4),
+        ("aaaaaaaaaa", 9),
+        ("go on, go on, go on, then stop", 14),
+        ("one, two, one, two, three", 10),
+    ],
+)
+def test_how_much_of_a_text_repeats_what_is_before_it(text: str, wanted: int) -> None:
+    assert echo([ord(c) for c in text]) == wanted

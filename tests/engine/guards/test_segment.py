@@ -84,6 +84,24 @@ def test_what_only_looked_like_a_loop_goes_on_whole() -> None:
     assert (given, verdict) == (said, None)
 
 
+@pytest.mark.parametrize("repeats", [3, 10])
+def test_text_that_repeats_itself_may_sound_like_it_for_so_long(repeats: int) -> None:
+    """Two text ids said over and over; the first two are no repetition."""
+    guard = SegmentGuard(GuardRules(24000, LOUDNESS, slow_pace=2.0), seed=1)
+    text = [50, 51, 52] + [60, 61] * repeats + [53]
+    said = SPEECH[:20] + [5, 6] * 60
+    given: list[int] = []
+    for count in range(1, len(said) + 1):
+        step = guard.said(said[:count], text=text, done=False, capped=False)
+        given += step.ids
+        if step.verdict is not None:
+            break
+    assert count == 20 + 2 + SUSPECT_RUN + HELD_IDS + 2 * 2 * (repeats - 1) + 1
+    assert isinstance(step.verdict, Retry)
+    assert step.verdict.given == len(given)
+    assert step.verdict.keep >= count - HELD_IDS - 1
+
+
 def test_an_end_lets_out_what_was_held_back() -> None:
     guard = SegmentGuard(RULES, seed=1)
     said = SPEECH[:30] + [5] * (SUSPECT_RUN + 3)
