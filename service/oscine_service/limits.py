@@ -1,7 +1,7 @@
-"""How long a call may hold its place without using it."""
+"""How long a client may hold a place without using it."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from oscine_engine.errors import InvalidInput
 
@@ -12,13 +12,17 @@ class Limits:
 
     idle_timeout_s: for a client that sends nothing while there is nothing left to say.
     write_timeout_s: for a client that takes no response.
+    ping_after_s, ping_timeout_s: a connection without a sign of life is asked for one after the first, and given up
+    the second later; so a client that vanished without a word is missed after both together, at most.
     """
 
     idle_timeout_s: float = 300.0
     write_timeout_s: float = 60.0
+    ping_after_s: float = 20.0
+    ping_timeout_s: float = 10.0
 
     def __post_init__(self) -> None:
-        for name in ("idle_timeout_s", "write_timeout_s"):
-            seconds = getattr(self, name)
+        for field in fields(self):
+            seconds = getattr(self, field.name)
             if math.isnan(seconds) or seconds <= 0:
-                raise InvalidInput(f"{name} must be a number of seconds above 0, not {seconds}")
+                raise InvalidInput(f"{field.name} must be a number of seconds above 0, not {seconds}")

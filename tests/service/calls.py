@@ -30,7 +30,13 @@ def text(*pieces: str) -> list[pb.SynthesizeRequest]:
     return [pb.SynthesizeRequest(text=piece) for piece in pieces]
 
 
+def played(samples: int) -> pb.SynthesizeRequest:
+    return pb.SynthesizeRequest(played=pb.Played(samples=samples))
+
+
 FLUSH = pb.SynthesizeRequest(flush=pb.Flush())
+CANCEL = pb.SynthesizeRequest(cancel=pb.Cancel())
+PLAYED = played(0)
 
 
 @dataclass

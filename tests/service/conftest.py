@@ -1,9 +1,10 @@
 """Real servers on real sockets, most of them over a small model of random weights."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import grpc
@@ -13,6 +14,7 @@ import pytest_asyncio
 from oscine_engine.checkpoint import synthetic
 from oscine_engine.checkpoint.load import Checkpoint, load
 from oscine_engine.engine import Engine, EngineSettings
+from oscine_engine.session import SessionLimits
 from oscine_proto.oscine.v1.speech_pb2_grpc import SpeechServiceStub
 from oscine_service.grpc.server import serving
 from oscine_service.limits import Limits
@@ -36,8 +38,10 @@ class Service:
 async def running(
     checkpoint: Checkpoint, limits: Limits | None = None, host: str = "127.0.0.1"
 ) -> AsyncIterator[Service]:
+    limits = limits or Limits()
+    patience = SessionLimits(idle_s=limits.idle_timeout_s, stall_s=limits.write_timeout_s)
     async with (
-        Engine(checkpoint, EngineSettings(max_streams=4)) as engine,
+        Engine(checkpoint, EngineSettings(max_streams=4, utilisation=math.inf, session=patience)) as engine,
         serving(engine, host, 0, limits=limits, grace_s=0) as server,
         grpc.aio.insecure_channel(server.address, (("grpc.enable_http_proxy", 0),)) as channel,
     ):
@@ -46,7 +50,9 @@ async def running(
 
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return synthetic.write(tmp_path_factory.mktemp("model"))
+    # Random weights never end a sentence, so that its length is given.
+    rules = replace(synthetic.TINY.text, min_token_text_ratio=3.0, max_token_text_ratio=3.0)
+    return synthetic.write(tmp_path_factory.mktemp("model"), replace(synthetic.TINY, text=rules))
 
 
 @pytest.fixture(scope="session")

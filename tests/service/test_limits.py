@@ -13,7 +13,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from oscine_codecs import opus
 from oscine_engine.checkpoint.load import Checkpoint
 from oscine_engine.errors import InvalidInput
-from oscine_engine.runtime.stages import Stages
+from oscine_engine.runtime.core import Core
 from oscine_proto.oscine.v1 import speech_pb2 as pb
 from oscine_service.limits import Limits
 from tests.service.calls import FLUSH, config, converse, text
@@ -100,7 +100,7 @@ async def test_a_failed_engine_is_not_healthy(checkpoint: Checkpoint, monkeypatc
         raise ZeroDivisionError
 
     async with running(checkpoint) as service, asyncio.timeout(20):
-        monkeypatch.setattr(Stages, "ready", broken)
+        monkeypatch.setattr(Core, "turn", broken)
         running_call = await converse(service.speech, [config(), *text("Hello.")])
         assert running_call.code is grpc.StatusCode.INTERNAL
         health = health_pb2_grpc.HealthStub(service.channel)

@@ -9,7 +9,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from oscine_proto.oscine.v1 import speech_pb2 as pb
-from tests.service.calls import FLUSH, config, converse, text
+from tests.service.calls import CANCEL, FLUSH, PLAYED, config, converse, text
 from tests.service.conftest import Service
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -22,10 +22,14 @@ def audio(**fields: object) -> pb.SynthesizeRequest:
     return pb.SynthesizeRequest(config=pb.SynthesizeConfig(audio=pb.AudioFormat(**fields)))  # type: ignore[arg-type]
 
 
+def quiet(ms: int) -> pb.SynthesizeRequest:
+    return pb.SynthesizeRequest(config=pb.SynthesizeConfig(quiet_ms=ms))
+
+
 REFUSED: list[tuple[str, Sequence[pb.SynthesizeRequest], grpc.StatusCode, str]] = [
     ("no request", [], grpc.StatusCode.INVALID_ARGUMENT, "send a config first"),
     ("text first", text("Hello."), grpc.StatusCode.INVALID_ARGUMENT, "must be a config"),
-    ("empty request", [pb.SynthesizeRequest()], grpc.StatusCode.INVALID_ARGUMENT, "one of config, text and flush"),
+    ("empty request", [pb.SynthesizeRequest()], grpc.StatusCode.INVALID_ARGUMENT, "one of config, text, flush"),
     ("unknown voice", [config("nobody")], grpc.StatusCode.NOT_FOUND, "synthetic"),
     ("no text", [config()], grpc.StatusCode.INVALID_ARGUMENT, "nothing to speak"),
     ("empty text", [config(), *text("", "  ")], grpc.StatusCode.INVALID_ARGUMENT, "nothing to speak"),
@@ -37,6 +41,10 @@ REFUSED: list[tuple[str, Sequence[pb.SynthesizeRequest], grpc.StatusCode, str]] 
     ("wrong bitrate", [audio(bitrate=1)], grpc.StatusCode.INVALID_ARGUMENT, "6000"),
     ("PCM bitrate", [audio(encoding=2, bitrate=9000)], grpc.StatusCode.INVALID_ARGUMENT, "only Opus"),
     ("unknown mode", [config(mode=9)], grpc.StatusCode.INVALID_ARGUMENT, "MODE_AUTO"),  # type: ignore[arg-type]
+    ("quiet too short", [quiet(19)], grpc.StatusCode.INVALID_ARGUMENT, "20 to 60000"),
+    ("quiet too long", [quiet(60001)], grpc.StatusCode.INVALID_ARGUMENT, "20 to 60000"),
+    ("played first", [PLAYED], grpc.StatusCode.INVALID_ARGUMENT, "must be a config"),
+    ("cancel first", [CANCEL], grpc.StatusCode.INVALID_ARGUMENT, "must be a config"),
     ("seed too large", [config(seed=2**63)], grpc.StatusCode.INVALID_ARGUMENT, "seed"),
 ]
 

@@ -28,6 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _fill_standard_files()
     # grpc's core writes lines of its own about what is raised anyway. Read when grpc is imported.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    # Nothing forks here without starting another program at once, which grpc's preparations for a fork only hinder.
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     try:
         options = _parser().parse_args(arguments)
         logging.basicConfig(level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -50,10 +52,11 @@ def _fill_standard_files() -> None:
 def _run(options: argparse.Namespace) -> int:
     from oscine_codecs.errors import CodecError
     from oscine_engine.errors import OscineError
+    from oscine_service.event_loop import new_event_loop
 
     status = 0
     try:
-        with asyncio.Runner(loop_factory=_new_loop) as runner:
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(_until_terminated(_command(options)))
     except* BrokenPipeError:
         # Whoever read our output has left; Python would complain again while it flushes at exit.
@@ -80,33 +83,32 @@ def _first(error: BaseException) -> BaseException:
 
 
 def _command(options: argparse.Namespace) -> Coroutine[Any, Any, None]:
-    from oscine_engine.engine import EngineSettings
     from oscine_engine.events import Mode, SessionRequest
-    from oscine_service.cli import demo, say, serve, voices
-    from oscine_service.limits import Limits
+    from oscine_engine.settings import EngineSettings
 
     if options.command == "voices":
+        from oscine_service.cli import voices
+
         return voices.voices(options.model)
     settings = EngineSettings(model=options.model, lm_file=options.lm_file, max_streams=options.max_streams)
+    # Each imports what it needs: only `serve` does without the networks.
     match options.command:
         case "serve":
-            return serve.serve(
-                settings, options.host, options.port, Limits(options.idle_timeout, options.write_timeout)
-            )
+            from oscine_service.cli import serve
+            from oscine_service.limits import Limits
+
+            how = serve.Serve(options.host, options.port, options.grace, options.in_process, options.hang_timeout)
+            return serve.serve(settings, how, Limits(options.idle_timeout, options.write_timeout))
         case "say":
+            from oscine_service.cli import say
+
             mode = options.mode or ("auto" if options.text == "-" else "sentence")
             request = SessionRequest(voice=options.voice, mode=Mode(mode), seed=options.seed)
             return say.say(settings, options.text, request, options.output)
         case _:
+            from oscine_service.cli import demo
+
             return demo.demo(settings, options.output)
-
-
-def _new_loop() -> asyncio.AbstractEventLoop:
-    try:
-        import uvloop
-    except ImportError:  # no wheel for this platform: asyncio's own loop serves
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -131,6 +133,27 @@ def _parser() -> argparse.ArgumentParser:
         default=60.0,
         metavar="SECONDS",
         help="end a call whose client takes no response (default %(default)g)",
+    )
+
+    serving.add_argument(
+        "--grace",
+        type=_wait,
+        default=30.0,
+        metavar="SECONDS",
+        help="how long running calls may take to end after SIGTERM or SIGINT; a second signal cuts them off "
+        "(default %(default)g)",
+    )
+    serving.add_argument(
+        "--hang-timeout",
+        type=_seconds,
+        default=10.0,
+        metavar="SECONDS",
+        help="replace an engine process that answers no heartbeat for so long (default %(default)g)",
+    )
+    serving.add_argument(
+        "--in-process",
+        action="store_true",
+        help="run the engine in this process, where a fault in it ends the service",
     )
 
     saying = commands.add_parser("say", help="speak a text, or standard input as it comes")
@@ -180,6 +203,10 @@ def _seconds(text: str) -> float:
     if not seconds > 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0 (inf for no limit)")
     return seconds
+
+
+def _wait(text: str) -> float:
+    return 0.0 if text == "0" else _seconds(text)
 
 
 def _output(text: str) -> Path:

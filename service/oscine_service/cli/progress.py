@@ -1,6 +1,10 @@
-"""How fast speech comes, as one line on standard error."""
+"""What is happening, as one line on standard error."""
 
+import asyncio
 import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from oscine_engine.events import Audio, Stats
 
@@ -27,6 +31,26 @@ class Progress:
     def _show(self, text: str) -> None:
         erase = "\r\x1b[K" if self._live else ""
         print(erase + text, end="", file=sys.stderr, flush=True)
+
+
+@asynccontextmanager
+async def waiting(what: str) -> AsyncIterator[None]:
+    """Show, on a terminal, how long the block has taken so far; leave nothing of that behind."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    showing = asyncio.create_task(_count(what, time.monotonic()))
+    try:
+        yield
+    finally:
+        showing.cancel()
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+async def _count(what: str, since: float) -> None:
+    while True:
+        print(f"\r\x1b[K{what}: {time.monotonic() - since:.0f} s", end="", file=sys.stderr, flush=True)
+        await asyncio.sleep(1)
 
 
 def _line(first_packet_s: float | None, audio_s: float, busy_s: float | None) -> str:

@@ -1,5 +1,6 @@
 """Wire bytes -> what a Synthesize request asks. Pure: every refusal is an InvalidInput that names the field."""
 
+import math
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -24,6 +25,7 @@ ENCODINGS = {
     pb.ENCODING_PCM16: Encoding.PCM16,
 }
 MIN_BITRATE, MAX_BITRATE = 6000, 128000
+MIN_QUIET_MS, MAX_QUIET_MS = 20, 60000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,19 @@ class Flush:
     pass
 
 
-Request: TypeAlias = Config | Text | Flush
+@dataclass(frozen=True, slots=True)
+class Played:
+    """The listener has heard `samples` in all."""
+
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    pass
+
+
+Request: TypeAlias = Config | Text | Flush | Played | Cancel
 
 
 def parse(data: bytes) -> Request | InvalidInput:
@@ -67,8 +81,12 @@ def _request(message: pb.SynthesizeRequest) -> Request:
             return Text(message.text)
         case "flush":
             return Flush()
+        case "played":
+            return Played(message.played.samples)
+        case "cancel":
+            return Cancel()
         case _:
-            raise InvalidInput("the request is empty: set one of config, text and flush")
+            raise InvalidInput("the request is empty: set one of config, text, flush, played and cancel")
 
 
 def _config(config: pb.SynthesizeConfig) -> Config:
@@ -93,6 +111,18 @@ def _config(config: pb.SynthesizeConfig) -> Config:
             voice=config.voice or None,
             mode=MODES[config.mode],
             seed=config.seed if config.HasField("seed") else None,
+            trim=config.trim if config.HasField("trim") else True,
+            quiet_s=_quiet_s(config.quiet_ms) if config.HasField("quiet_ms") else None,
         ),
         format=Format(encoding=encoding, bitrate=audio.bitrate) if audio.bitrate else Format(encoding=encoding),
     )
+
+
+def _quiet_s(quiet_ms: int) -> float:
+    if quiet_ms == 0:
+        return math.inf
+    if not MIN_QUIET_MS <= quiet_ms <= MAX_QUIET_MS:
+        raise InvalidInput(
+            f"config.quiet_ms: {quiet_ms} ms is out of range; use {MIN_QUIET_MS} to {MAX_QUIET_MS}, or 0 for never"
+        )
+    return quiet_ms / 1000

@@ -59,9 +59,16 @@ class Responses:
         )
 
 
+def cancelled(heard: int) -> pb.SynthesizeResponse:
+    """The last response to a listener who had `heard` samples and wants no more."""
+    return pb.SynthesizeResponse(cancelled=pb.Cancelled(heard_samples=heard))
+
+
 def _done(event: Done) -> pb.Done:
     stats = event.stats
     done = pb.Done(audio_seconds=stats.audio_s, segments=stats.segments)
+    done.underruns, done.underrun_seconds = stats.underruns, stats.underrun_s
+    done.starved, done.starved_seconds = stats.starved, stats.starved_s
     if stats.first_packet_s is not None and stats.busy_s is not None:
         done.first_packet_seconds = stats.first_packet_s
         done.real_time_factor = stats.busy_s / stats.audio_s

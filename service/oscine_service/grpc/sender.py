@@ -5,9 +5,8 @@ from typing import TypeAlias
 
 import grpc
 
-from oscine_engine.errors import InvalidInput
+from oscine_engine.errors import InvalidInput, Stalled
 from oscine_proto.oscine.v1 import speech_pb2 as pb
-from oscine_service.errors import Stalled
 from oscine_service.grpc.requests import Request
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Request | InvalidInput, pb.SynthesizeResponse]"

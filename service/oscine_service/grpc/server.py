@@ -1,6 +1,7 @@
 """A gRPC server over one engine: speech, health and reflection."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -9,23 +10,32 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from oscine_engine.engine import Engine
 from oscine_engine.errors import InvalidInput
+from oscine_engine.front import Front
 from oscine_proto.oscine.v1 import speech_pb2  # noqa: F401  (reflection finds services of imported files only)
 from oscine_service.grpc.speech import NAME, SpeechService
 from oscine_service.limits import Limits
 
-POLL_S = 0.5
+POLL_S = 0.1
 """Between two looks at the engine's health."""
+LONGEST_MS, LONGEST_S = 2**31 - 1, 1e9
 
-_OPTIONS = (
-    # A client that vanished without a FIN is found within half a minute.
-    ("grpc.keepalive_time_ms", 20_000),
-    ("grpc.keepalive_timeout_ms", 10_000),
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
-    ("grpc.so_reuseport", 0),
-)
+
+def _options(limits: Limits) -> tuple[tuple[str, int], ...]:
+    return (
+        ("grpc.keepalive_time_ms", _ms(limits.ping_after_s)),
+        ("grpc.keepalive_timeout_ms", _ms(limits.ping_timeout_s)),
+        ("grpc.keepalive_permit_without_calls", 1),
+        # A call may be quiet for long in both directions; grpc would stop asking after two times.
+        ("grpc.http2.max_pings_without_data", 0),
+        # Clients may ask as often as this; grpc closes connections that ask more than twice in five minutes.
+        ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+        ("grpc.so_reuseport", 0),
+    )
+
+
+def _ms(seconds: float) -> int:
+    return LONGEST_MS if math.isinf(seconds) else min(LONGEST_MS, max(1, round(seconds * 1000)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +48,17 @@ class Serving:
 
 @asynccontextmanager
 async def serving(
-    engine: Engine, host: str, port: int, *, limits: Limits | None = None, grace_s: float = 30.0
+    front: Front, host: str, port: int, *, limits: Limits | None = None, grace_s: float = 30.0
 ) -> AsyncIterator[Serving]:
-    """Serve `engine` on `host:port` (0 picks a free port) until the block is left; calls then get `grace_s` to end.
+    """Serve `front` on `host:port` (0 picks a free port) until the block is left.
 
-    Health turns to NOT_SERVING when the engine fails. Raises InvalidInput if the address cannot be bound.
+    Calls then get `grace_s` to end (0 or more, infinity for as long as they take), while new ones are refused. Health
+    says NOT_SERVING whenever no session can be opened. Raises InvalidInput if the address cannot be bound.
     """
     host = f"[{host.strip('[]')}]" if ":" in host else host
-    server = grpc.aio.server(options=_OPTIONS)
-    server.add_generic_rpc_handlers((SpeechService(engine, limits or Limits()).handler(),))
+    limits = limits or Limits()
+    server = grpc.aio.server(options=_options(limits))
+    server.add_generic_rpc_handlers((SpeechService(front, limits).handler(),))
     checks = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(checks, server)
     services = (NAME, health.SERVICE_NAME)
@@ -55,21 +67,24 @@ async def serving(
         bound = server.add_insecure_port(f"{host}:{port}")
     except RuntimeError as error:
         raise InvalidInput(f"cannot listen on {host}:{port}: is the address right and the port free?") from error
+    await _tell(checks, well=front.serving)
     await server.start()
-    await _tell(checks, well=True)
-    watching = asyncio.create_task(_watch(engine, checks))
+    watching = asyncio.create_task(_watch(front, checks))
     try:
         yield Serving(server, f"{host}:{bound}")
     finally:
         watching.cancel()
         await checks.enter_graceful_shutdown()
-        await server.stop(grace_s)
+        await server.stop(min(grace_s, LONGEST_S))
 
 
-async def _watch(engine: Engine, checks: health.aio.HealthServicer) -> None:
-    while not engine.failed:
+async def _watch(front: Front, checks: health.aio.HealthServicer) -> None:
+    told = front.serving
+    while True:
         await asyncio.sleep(POLL_S)
-    await _tell(checks, well=False)
+        if front.serving != told:
+            told = front.serving
+            await _tell(checks, well=told)
 
 
 async def _tell(checks: health.aio.HealthServicer, *, well: bool) -> None:

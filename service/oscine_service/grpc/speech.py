@@ -7,13 +7,12 @@ from typing import TypeAlias
 
 import grpc
 
-from oscine_engine.engine import Engine
-from oscine_engine.errors import InvalidInput
+from oscine_engine.errors import Cancelled, Idle, InvalidInput
+from oscine_engine.front import Front
 from oscine_engine.session import Session
 from oscine_proto.oscine.v1 import speech_pb2 as pb
-from oscine_service.errors import Idle
-from oscine_service.grpc.requests import Config, Flush, Request, Text, parse
-from oscine_service.grpc.responses import Responses
+from oscine_service.grpc.requests import Cancel, Config, Flush, Played, Request, Text, parse
+from oscine_service.grpc.responses import Responses, cancelled
 from oscine_service.grpc.sender import Context, Sender
 from oscine_service.grpc.status import KNOWN, retry_after, status
 from oscine_service.limits import Limits
@@ -29,8 +28,8 @@ NAME = pb.DESCRIPTOR.services_by_name["SpeechService"].full_name
 class SpeechService:
     """One handler per call, one session each; `handler` is what a grpc server takes."""
 
-    def __init__(self, engine: Engine, limits: Limits) -> None:
-        self._engine = engine
+    def __init__(self, front: Front, limits: Limits) -> None:
+        self._front = front
         self._limits = limits
 
     def handler(self) -> grpc.GenericRpcHandler:
@@ -55,62 +54,60 @@ class SpeechService:
 
     async def _converse(self, requests: Requests, sender: Sender) -> Exception | None:
         """Returns the refusal of a request that came too late to undo what was accepted before it."""
-        reader = _Reader(requests, sender, self._limits.idle_timeout_s)
-        config = await reader.next()
-        match config:
+        config = await self._config(requests)
+        responses = Responses(config.format)
+        async with await self._front.open(config.session) as session, asyncio.TaskGroup() as tasks:
+            listening = tasks.create_task(_listen(session, requests))
+            try:
+                async for event in session:
+                    # Opus takes some 10 ms for a packet of this size, and other calls live on this event loop.
+                    for response in await asyncio.to_thread(list, responses.of(event)):
+                        await sender.send(response)
+            except Cancelled as end:
+                # Only the client's own request is an answer; a service that closes is an error.
+                if not listening.done() or not isinstance(listening.result(), Cancel):
+                    raise
+                await sender.send(cancelled(end.heard))
+        outcome = listening.result()
+        return outcome if isinstance(outcome, InvalidInput) else None
+
+    async def _config(self, requests: Requests) -> Config:
+        seconds = self._limits.idle_timeout_s
+        try:
+            async with asyncio.timeout(None if math.isinf(seconds) else seconds):
+                first = await anext(requests, None)
+        except TimeoutError as error:
+            raise Idle(f"nothing was sent for {seconds:g} s: send a config first") from error
+        match first:
+            case Config():
+                return first
             case None:
                 raise InvalidInput("the call has no request: send a config first")
             case InvalidInput():
-                raise config
-            case Text() | Flush():
+                raise first
+            case _:
                 raise InvalidInput("the first request must be a config")
-        responses = Responses(config.format)
-        async with await self._engine.open(config.session) as session, asyncio.TaskGroup() as tasks:
-            listening = tasks.create_task(_listen(session, reader))
-            async for event in session:
-                # Opus takes some 10 ms for a packet of this size, and other calls live on this event loop.
-                for response in await asyncio.to_thread(list, responses.of(event)):
-                    await sender.send(response)
-        return listening.result()
 
 
-class _Reader:
-    """Requests of one call, each waited for as long as the client may be idle."""
+async def _listen(session: Session, requests: Requests) -> InvalidInput | Cancel | None:
+    """Feed the session until the client closes its side; a bad request ends the input, and all before it is spoken.
 
-    def __init__(self, requests: Requests, sender: Sender, timeout_s: float) -> None:
-        self._requests = requests
-        self._sender = sender
-        self._timeout = timeout_s
-
-    async def next(self, session: Session | None = None) -> Request | InvalidInput | None:
-        """The next request, None after the last. Raises Idle if none comes while `session` has nothing to say."""
-        clock = asyncio.get_running_loop().time
-        read = asyncio.ensure_future(anext(self._requests, None))
-        try:
-            quiet_since = clock()
-            while not read.done():
-                left = max(quiet_since, self._sender.sent_at) + self._timeout - clock()
-                if (session is not None and session.working) or self._sender.writing:
-                    quiet_since, left = clock(), self._timeout
-                if left <= 0:
-                    raise Idle(f"nothing was sent for {self._timeout:g} s: close the sending side to end a call")
-                await asyncio.wait([read], timeout=None if math.isinf(left) else left)
-            return read.result()
-        finally:
-            read.cancel()
-
-
-async def _listen(session: Session, reader: _Reader) -> InvalidInput | None:
-    """Feed the session until the client closes its side; a bad request ends the input, and all before it is spoken."""
+    Returns what ended the input early: that request's refusal, or the request to stop.
+    """
     refusal: InvalidInput | None = None
     spoken = False
-    while (request := await reader.next(session)) is not None:
+    async for request in requests:
         match request:
             case Text(text=text):
                 await session.append(text)
                 spoken = True
             case Flush():
                 await session.flush()
+            case Played(samples=samples):
+                await session.played(samples)
+            case Cancel():
+                await session.cancel()
+                return request
             case Config():
                 refusal = InvalidInput("config is only allowed as the first request")
             case InvalidInput():

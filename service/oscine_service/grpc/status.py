@@ -6,13 +6,15 @@ from oscine_codecs.errors import CodecError, CodecMissing
 from oscine_engine.errors import (
     Cancelled,
     CheckpointError,
+    Idle,
     InvalidInput,
     OscineError,
     Overloaded,
+    RunAway,
+    Stalled,
     Unavailable,
     UnknownVoice,
 )
-from oscine_service.errors import Idle, Stalled
 
 _TABLE: tuple[tuple[type[Exception], grpc.StatusCode], ...] = (
     (UnknownVoice, grpc.StatusCode.NOT_FOUND),
@@ -25,6 +27,7 @@ _TABLE: tuple[tuple[type[Exception], grpc.StatusCode], ...] = (
     (Stalled, grpc.StatusCode.ABORTED),
     (Cancelled, grpc.StatusCode.CANCELLED),
     (CheckpointError, grpc.StatusCode.FAILED_PRECONDITION),
+    (RunAway, grpc.StatusCode.INTERNAL),
     (OscineError, grpc.StatusCode.INTERNAL),
 )
 
@@ -37,7 +40,6 @@ def status(error: Exception) -> grpc.StatusCode:
 
 
 def retry_after(error: Exception) -> tuple[tuple[str, str], ...]:
-    """Trailing metadata: when to try again, in milliseconds, for an error that passes by itself."""
-    if isinstance(error, Overloaded):
-        return (("retry-after-ms", str(round(error.retry_after_s * 1000))),)
-    return ()
+    """Trailing metadata: when to try again, in milliseconds, for an error that passes by itself or by another seed."""
+    hint = 0.0 if isinstance(error, RunAway) else getattr(error, "retry_after_s", None)
+    return () if hint is None else (("retry-after-ms", str(round(hint * 1000))),)

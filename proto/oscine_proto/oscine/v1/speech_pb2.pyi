@@ -74,6 +74,8 @@ class SynthesizeRequest(google.protobuf.message.Message):
     CONFIG_FIELD_NUMBER: builtins.int
     TEXT_FIELD_NUMBER: builtins.int
     FLUSH_FIELD_NUMBER: builtins.int
+    PLAYED_FIELD_NUMBER: builtins.int
+    CANCEL_FIELD_NUMBER: builtins.int
     text: builtins.str
     """Appended to what came before, verbatim: single characters, half words, whole paragraphs. At most 65,536 bytes
     a message.
@@ -84,16 +86,30 @@ class SynthesizeRequest(google.protobuf.message.Message):
     def flush(self) -> Global___Flush:
         """Speak everything appended so far without waiting for more; answered by `flushed`."""
 
+    @property
+    def played(self) -> Global___Played:
+        """How far playback has come. Optional, at any time and rate; a few times a second is plenty. From the first one on,
+        how far the service works ahead and what it does first go by these, and not by what was sent.
+        """
+
+    @property
+    def cancel(self) -> Global___Cancel:
+        """Stop at once, for a listener who interrupts; answered by `cancelled`, with which the call ends. Audio that was on
+        its way may still come before that.
+        """
+
     def __init__(
         self,
         *,
         config: Global___SynthesizeConfig | None = ...,
         text: builtins.str = ...,
         flush: Global___Flush | None = ...,
+        played: Global___Played | None = ...,
+        cancel: Global___Cancel | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["config", b"config", "flush", b"flush", "request", b"request", "text", b"text"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["config", b"config", "flush", b"flush", "request", b"request", "text", b"text"]) -> None: ...
-    def WhichOneof(self, oneof_group: typing.Literal["request", b"request"]) -> typing.Literal["config", "text", "flush"] | None: ...
+    def HasField(self, field_name: typing.Literal["cancel", b"cancel", "config", b"config", "flush", b"flush", "played", b"played", "request", b"request", "text", b"text"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["cancel", b"cancel", "config", b"config", "flush", b"flush", "played", b"played", "request", b"request", "text", b"text"]) -> None: ...
+    def WhichOneof(self, oneof_group: typing.Literal["request", b"request"]) -> typing.Literal["config", "text", "flush", "played", "cancel"] | None: ...
 
 Global___SynthesizeRequest: typing_extensions.TypeAlias = SynthesizeRequest
 
@@ -108,6 +124,34 @@ class Flush(google.protobuf.message.Message):
 Global___Flush: typing_extensions.TypeAlias = Flush
 
 @typing.final
+class Played(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    SAMPLES_FIELD_NUMBER: builtins.int
+    samples: builtins.int
+    """Samples of this call that the listener has heard, in all, counted as `Audio.start_sample` is. A number below an
+    earlier one changes nothing, and one above what was sent counts as that.
+    """
+    def __init__(
+        self,
+        *,
+        samples: builtins.int = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["samples", b"samples"]) -> None: ...
+
+Global___Played: typing_extensions.TypeAlias = Played
+
+@typing.final
+class Cancel(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+
+Global___Cancel: typing_extensions.TypeAlias = Cancel
+
+@typing.final
 class SynthesizeConfig(google.protobuf.message.Message):
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
@@ -115,11 +159,19 @@ class SynthesizeConfig(google.protobuf.message.Message):
     AUDIO_FIELD_NUMBER: builtins.int
     MODE_FIELD_NUMBER: builtins.int
     SEED_FIELD_NUMBER: builtins.int
+    TRIM_FIELD_NUMBER: builtins.int
+    QUIET_MS_FIELD_NUMBER: builtins.int
     voice: builtins.str
     """Name of a voice; empty takes the model's default."""
     mode: Global___Mode.ValueType
     seed: builtins.int
     """0 to 2^63 - 1. Same seed, voice and text give the same speech. Unset draws one; `started` tells which."""
+    trim: builtins.bool
+    """Shorten silence before and after each sentence, where it is longer than speech needs. Unset is true."""
+    quiet_ms: builtins.int
+    """After text that may end a sentence and this many milliseconds without more, it is spoken as if flushed, though
+    without a `flushed`: 20 to 60000, or 0 for never. Unset is 250.
+    """
     @property
     def audio(self) -> Global___AudioFormat: ...
     def __init__(
@@ -129,10 +181,17 @@ class SynthesizeConfig(google.protobuf.message.Message):
         audio: Global___AudioFormat | None = ...,
         mode: Global___Mode.ValueType = ...,
         seed: builtins.int | None = ...,
+        trim: builtins.bool | None = ...,
+        quiet_ms: builtins.int | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["_seed", b"_seed", "audio", b"audio", "seed", b"seed"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_seed", b"_seed", "audio", b"audio", "mode", b"mode", "seed", b"seed", "voice", b"voice"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["_quiet_ms", b"_quiet_ms", "_seed", b"_seed", "_trim", b"_trim", "audio", b"audio", "quiet_ms", b"quiet_ms", "seed", b"seed", "trim", b"trim"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_quiet_ms", b"_quiet_ms", "_seed", b"_seed", "_trim", b"_trim", "audio", b"audio", "mode", b"mode", "quiet_ms", b"quiet_ms", "seed", b"seed", "trim", b"trim", "voice", b"voice"]) -> None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_quiet_ms", b"_quiet_ms"]) -> typing.Literal["quiet_ms"] | None: ...
+    @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_seed", b"_seed"]) -> typing.Literal["seed"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_trim", b"_trim"]) -> typing.Literal["trim"] | None: ...
 
 Global___SynthesizeConfig: typing_extensions.TypeAlias = SynthesizeConfig
 
@@ -168,6 +227,7 @@ class SynthesizeResponse(google.protobuf.message.Message):
     AUDIO_FIELD_NUMBER: builtins.int
     FLUSHED_FIELD_NUMBER: builtins.int
     DONE_FIELD_NUMBER: builtins.int
+    CANCELLED_FIELD_NUMBER: builtins.int
     @property
     def started(self) -> Global___Started: ...
     @property
@@ -176,6 +236,8 @@ class SynthesizeResponse(google.protobuf.message.Message):
     def flushed(self) -> Global___Flushed: ...
     @property
     def done(self) -> Global___Done: ...
+    @property
+    def cancelled(self) -> Global___Cancelled: ...
     def __init__(
         self,
         *,
@@ -183,10 +245,11 @@ class SynthesizeResponse(google.protobuf.message.Message):
         audio: Global___Audio | None = ...,
         flushed: Global___Flushed | None = ...,
         done: Global___Done | None = ...,
+        cancelled: Global___Cancelled | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["audio", b"audio", "done", b"done", "flushed", b"flushed", "response", b"response", "started", b"started"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["audio", b"audio", "done", b"done", "flushed", b"flushed", "response", b"response", "started", b"started"]) -> None: ...
-    def WhichOneof(self, oneof_group: typing.Literal["response", b"response"]) -> typing.Literal["started", "audio", "flushed", "done"] | None: ...
+    def HasField(self, field_name: typing.Literal["audio", b"audio", "cancelled", b"cancelled", "done", b"done", "flushed", b"flushed", "response", b"response", "started", b"started"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["audio", b"audio", "cancelled", b"cancelled", "done", b"done", "flushed", b"flushed", "response", b"response", "started", b"started"]) -> None: ...
+    def WhichOneof(self, oneof_group: typing.Literal["response", b"response"]) -> typing.Literal["started", "audio", "flushed", "done", "cancelled"] | None: ...
 
 Global___SynthesizeResponse: typing_extensions.TypeAlias = SynthesizeResponse
 
@@ -279,6 +342,10 @@ class Done(google.protobuf.message.Message):
     SEGMENTS_FIELD_NUMBER: builtins.int
     FIRST_PACKET_SECONDS_FIELD_NUMBER: builtins.int
     REAL_TIME_FACTOR_FIELD_NUMBER: builtins.int
+    UNDERRUNS_FIELD_NUMBER: builtins.int
+    UNDERRUN_SECONDS_FIELD_NUMBER: builtins.int
+    STARVED_FIELD_NUMBER: builtins.int
+    STARVED_SECONDS_FIELD_NUMBER: builtins.int
     audio_seconds: builtins.float
     """Seconds of speech sent."""
     segments: builtins.int
@@ -288,6 +355,14 @@ class Done(google.protobuf.message.Message):
     """
     real_time_factor: builtins.float
     """Seconds from then to the last sample with work to do for this call, over seconds of speech."""
+    underruns: builtins.int
+    """A listener who plays at once, or as `played` said, ran dry so many times, for so many seconds in all, because the
+    service was late.
+    """
+    underrun_seconds: builtins.float
+    starved: builtins.int
+    """The same, because its text was late."""
+    starved_seconds: builtins.float
     def __init__(
         self,
         *,
@@ -295,12 +370,34 @@ class Done(google.protobuf.message.Message):
         segments: builtins.int = ...,
         first_packet_seconds: builtins.float | None = ...,
         real_time_factor: builtins.float | None = ...,
+        underruns: builtins.int = ...,
+        underrun_seconds: builtins.float = ...,
+        starved: builtins.int = ...,
+        starved_seconds: builtins.float = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["_first_packet_seconds", b"_first_packet_seconds", "_real_time_factor", b"_real_time_factor", "first_packet_seconds", b"first_packet_seconds", "real_time_factor", b"real_time_factor"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_first_packet_seconds", b"_first_packet_seconds", "_real_time_factor", b"_real_time_factor", "audio_seconds", b"audio_seconds", "first_packet_seconds", b"first_packet_seconds", "real_time_factor", b"real_time_factor", "segments", b"segments"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["_first_packet_seconds", b"_first_packet_seconds", "_real_time_factor", b"_real_time_factor", "audio_seconds", b"audio_seconds", "first_packet_seconds", b"first_packet_seconds", "real_time_factor", b"real_time_factor", "segments", b"segments", "starved", b"starved", "starved_seconds", b"starved_seconds", "underrun_seconds", b"underrun_seconds", "underruns", b"underruns"]) -> None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_first_packet_seconds", b"_first_packet_seconds"]) -> typing.Literal["first_packet_seconds"] | None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_real_time_factor", b"_real_time_factor"]) -> typing.Literal["real_time_factor"] | None: ...
 
 Global___Done: typing_extensions.TypeAlias = Done
+
+@typing.final
+class Cancelled(google.protobuf.message.Message):
+    """The last response after `cancel`."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    HEARD_SAMPLES_FIELD_NUMBER: builtins.int
+    heard_samples: builtins.int
+    """Samples the listener had: played, if the client ever reported that, else sent."""
+    def __init__(
+        self,
+        *,
+        heard_samples: builtins.int = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["heard_samples", b"heard_samples"]) -> None: ...
+
+Global___Cancelled: typing_extensions.TypeAlias = Cancelled

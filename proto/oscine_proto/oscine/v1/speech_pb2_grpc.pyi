@@ -64,9 +64,11 @@ class SpeechServiceStub(typing.Generic[_SpeechServiceSynthesizeType]):
     """Text goes in as it is written, speech comes out as it is made.
 
     The first request must be a `config`; each later one appends text or flushes. Closing the sending side ends the
-    input: the call ends with OK after `done`. Cancelling the call stops the work at once.
+    input: the call ends with OK after `done`. Cancelling the call stops the work at once; so does the request
+    `cancel`, which also tells what was heard.
 
-    How a call may end, besides OK:
+    A call that has ended is sure to be complete only if its last response is `done` or, where the client asked for it,
+    `cancelled`. How it may end, besides OK:
       INVALID_ARGUMENT     a field is out of range, there is nothing to speak, requests are out of order or are no such
                            messages. Text accepted before is spoken first.
       NOT_FOUND            the model has no voice of that name.
@@ -78,10 +80,13 @@ class SpeechServiceStub(typing.Generic[_SpeechServiceSynthesizeType]):
                            whose sentence was still open is dropped. Also the client's own deadline, if it set one.
       ABORTED              no response was taken for too long (60 s unless set otherwise). The work stops at once; the
                            client learns of it when it reads on.
-      UNAVAILABLE          the service has failed or is not there; it takes no calls before it is started again. Its
-                           health is NOT_SERVING then. Also a lost connection.
-      CANCELLED            the client cancelled, or the service was stopped with the call running.
-      INTERNAL             a fault of the service; the same text may work again.
+      UNAVAILABLE          the engine was lost with the call running, or is not there: it comes back by itself, and
+                           `retry-after-ms` tells about when. Health is NOT_SERVING until then. The same request may be
+                           sent again, from its start. Without `retry-after-ms`: the service stops, or its connection
+                           was lost.
+      CANCELLED            the client cancelled the call, or the service was stopped with it running.
+      INTERNAL             a fault of the service. With `retry-after-ms` of 0, the model ran away and was tried again in
+                           vain: the same text is likely to work with another seed.
       UNKNOWN              a fault that the service did not foresee.
     """
 
@@ -104,9 +109,11 @@ class SpeechServiceServicer(metaclass=abc.ABCMeta):
         """Text goes in as it is written, speech comes out as it is made.
 
         The first request must be a `config`; each later one appends text or flushes. Closing the sending side ends the
-        input: the call ends with OK after `done`. Cancelling the call stops the work at once.
+        input: the call ends with OK after `done`. Cancelling the call stops the work at once; so does the request
+        `cancel`, which also tells what was heard.
 
-        How a call may end, besides OK:
+        A call that has ended is sure to be complete only if its last response is `done` or, where the client asked for it,
+        `cancelled`. How it may end, besides OK:
           INVALID_ARGUMENT     a field is out of range, there is nothing to speak, requests are out of order or are no such
                                messages. Text accepted before is spoken first.
           NOT_FOUND            the model has no voice of that name.
@@ -118,10 +125,13 @@ class SpeechServiceServicer(metaclass=abc.ABCMeta):
                                whose sentence was still open is dropped. Also the client's own deadline, if it set one.
           ABORTED              no response was taken for too long (60 s unless set otherwise). The work stops at once; the
                                client learns of it when it reads on.
-          UNAVAILABLE          the service has failed or is not there; it takes no calls before it is started again. Its
-                               health is NOT_SERVING then. Also a lost connection.
-          CANCELLED            the client cancelled, or the service was stopped with the call running.
-          INTERNAL             a fault of the service; the same text may work again.
+          UNAVAILABLE          the engine was lost with the call running, or is not there: it comes back by itself, and
+                               `retry-after-ms` tells about when. Health is NOT_SERVING until then. The same request may be
+                               sent again, from its start. Without `retry-after-ms`: the service stops, or its connection
+                               was lost.
+          CANCELLED            the client cancelled the call, or the service was stopped with it running.
+          INTERNAL             a fault of the service. With `retry-after-ms` of 0, the model ran away and was tried again in
+                               vain: the same text is likely to work with another seed.
           UNKNOWN              a fault that the service did not foresee.
         """
 

@@ -1,0 +1,145 @@
+"""One engine process from its start to its end."""
+
+import asyncio
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import grpc
+
+from oscine_engine.errors import OscineError
+from oscine_proto.oscine.unit.v1 import unit_pb2 as pb
+from oscine_proto.oscine.unit.v1.unit_pb2_grpc import EngineServiceStub
+from oscine_service.unit.control import Failed, Line, Ready
+from oscine_service.unit.options import CHANNEL
+from oscine_service.unit.process import EngineProcess
+from oscine_service.unit.states import Event
+from oscine_service.unit.times import Times
+
+if TYPE_CHECKING:
+    from oscine_proto.oscine.unit.v1.unit_pb2_grpc import EngineServiceAsyncStub
+
+LONGEST_FOLDER = 80
+"""Bytes of the name of a folder for temporary files: with ours in it, a socket's address holds 107."""
+MISSES = 2
+"""Heartbeats to miss: one may be lost to a pause of this process, or of the whole machine."""
+
+Command = Callable[[Path], Sequence[str]]
+"""The socket to make -> the command line of an engine process."""
+
+
+class Attempt:
+    """Starts at once, and tells READY, LATE and, last, ENDED.
+
+    The socket lies in a folder that only this user can enter, and both are removed as soon as the one connection is
+    there: an engine whose connection breaks is replaced, never connected to again.
+    """
+
+    def __init__(self, command: Command, times: Times, tell: Callable[[Event], object]) -> None:
+        self._command, self._times, self._tell = command, times, tell
+        self._process: EngineProcess | None = None
+        self._killed = self._dismissed = False
+        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.stub: EngineServiceAsyncStub | None = None
+        self.description = pb.DescribeResponse()
+        self.failure: OscineError | None = None
+        """What the process said before it ended."""
+        self.trouble = ""
+        """What became of it, in words."""
+        self.started_at = time.monotonic()
+        self.ready_at: float | None = None
+        self._living = asyncio.create_task(self._live())
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process is not None else None
+
+    def kill(self) -> None:
+        self._killed = True
+        if self._process is not None:
+            self._process.kill()
+
+    def dismiss(self) -> None:
+        """Ask it to end; LATE comes if it does not."""
+        self._dismissed = True
+        if self._process is not None:
+            self._process.dismiss()
+        asyncio.get_running_loop().call_later(self._times.end, self._tell, Event.LATE)
+
+    async def closed(self) -> None:
+        """Wait until nothing of it is left."""
+        await self._living
+
+    async def _live(self) -> None:
+        parent = tempfile.gettempdir()
+        folder = tempfile.mkdtemp(prefix="oscine-", dir=parent if len(parent) <= LONGEST_FOLDER else "/tmp")
+        socket = Path(folder, "engine")
+        try:
+            async with grpc.aio.insecure_channel(f"unix:{socket}", CHANNEL) as channel:
+                self._process = await EngineProcess.start(self._command(socket), self._hear)
+                if self._killed:
+                    self._process.kill()
+                if self._dismissed:
+                    self._process.dismiss()
+                watching = asyncio.create_task(self._watch(channel, folder))
+                try:
+                    ended = await self._process.ended()
+                finally:
+                    watching.cancel()
+                self.trouble = self.trouble or str(ended)
+        except OSError as error:
+            self.trouble = f"cannot be started: {error.strerror}"
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            self._tell(Event.ENDED)
+
+    def _hear(self, line: Line) -> None:
+        match line:
+            case Ready() if not self._ready.done():
+                self._ready.set_result(None)
+            case Failed(error=error):
+                self.failure = error
+
+    async def _watch(self, channel: grpc.aio.Channel, folder: str) -> None:
+        try:
+            async with asyncio.timeout(self._times.load):
+                await self._ready
+                stub: EngineServiceAsyncStub = EngineServiceStub(channel)
+                self.description = await stub.Describe(pb.DescribeRequest())
+        except TimeoutError:
+            self._late(f"was not ready after {self._times.load:g} s")
+            return
+        except grpc.aio.AioRpcError as error:
+            self._late(f"did not answer: {error.details()}")
+            return
+        shutil.rmtree(folder, ignore_errors=True)
+        self.stub, self.ready_at = stub, time.monotonic()
+        self._tell(Event.READY)
+        await self._listen(stub)
+
+    async def _listen(self, stub: "EngineServiceAsyncStub") -> None:
+        missed = 0
+        while missed < MISSES:
+            await asyncio.sleep(self._times.beat)
+            patience = self._times.hang / MISSES
+            asked = time.monotonic()
+            try:
+                answer = await stub.Beat(pb.BeatRequest(), timeout=patience)
+            except grpc.aio.AioRpcError:
+                missed += 1
+                # An error that comes at once tells of a process that is about to end, or of one without a socket.
+                await asyncio.sleep(max(0.0, asked + patience - time.monotonic()))
+            else:
+                missed = 0
+                if not answer.serving:
+                    self._late("has met a fault in its loop")
+                    return
+        self._late(f"has not answered for {self._times.hang:g} s")
+
+    def _late(self, trouble: str) -> None:
+        if not self._dismissed:
+            self.trouble = trouble
+            self._tell(Event.LATE)
