@@ -3,14 +3,17 @@
 import asyncio
 import contextlib
 import math
+import random
 import threading
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from oscine_engine.checkpoint import synthetic
 from oscine_engine.checkpoint.load import Checkpoint, load
@@ -18,7 +21,9 @@ from oscine_engine.config import TextRules
 from oscine_engine.engine import Engine, EngineSettings
 from oscine_engine.errors import Cancelled, CheckpointError, InternalError, InvalidInput, Overloaded, UnknownVoice
 from oscine_engine.events import Audio, Done, Event, Flushed, Mode, SessionRequest, Started
+from oscine_engine.runtime.trace import Said, Trace
 from oscine_engine.session import MOST_SENTENCES, Session
+from oscine_engine.session_states import State
 from oscine_engine.text.tokenizer import Tokenizer
 
 TEXT = "Good morning, dear friend. It rains."
@@ -26,6 +31,8 @@ LONG = "This goes on and on, as long as anybody cares to listen to it, and then 
 SAME = 2e-2
 FOUR = EngineSettings(max_streams=4, utilisation=math.inf)
 """Admission by count, as tests share their processors with others."""
+THREE = TextRules(min_token_text_ratio=3.0, max_token_text_ratio=3.0, front_end="phones")
+"""Random weights never find an end of their own: every sentence has three speech ids for each of the text's."""
 
 
 @dataclass
@@ -68,7 +75,7 @@ async def hear(session: Session) -> Heard:
 
 
 async def speak(engine: Engine, pieces: Iterable[str] = (TEXT,), **request: object) -> Heard:
-    request = {"seed": 1, "mode": Mode.SENTENCE, **request}
+    request = {"seed": 1, "mode": Mode.SENTENCE, "trim": False, **request}
     async with await engine.open(SessionRequest(**request)) as session:  # type: ignore[arg-type]
         for piece in pieces:
             await session.append(piece)
@@ -91,7 +98,7 @@ async def first_audio(session: Session) -> Audio:
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
-    return load(synthetic.write(tmp_path_factory.mktemp("model")))
+    return load(synthetic.write(tmp_path_factory.mktemp("model"), replace(synthetic.TINY, text=THREE)))
 
 
 @pytest.fixture
@@ -125,6 +132,56 @@ async def test_a_seed_fixes_the_speech_however_text_is_cut_and_whatever_runs_bes
         assert heard.wave.size == alone.wave.size
         np.testing.assert_allclose(heard.wave, alone.wave, atol=SAME)
     assert other.wave.size != alone.wave.size or not np.allclose(other.wave, alone.wave, atol=SAME)
+
+
+@pytest.mark.parametrize("mode", [Mode.SENTENCE, Mode.INTERLEAVED])
+async def test_a_seed_says_the_same_ids_again_and_again_one_by_one_and_side_by_side(
+    checkpoint: Checkpoint, mode: Mode
+) -> None:
+    pieces = ("Turn", "ing on th", "e lig", "hts in roo", "m 12.", " So")
+    said: list[tuple[int, tuple[int, ...]]] = []
+
+    def watch(event: Trace) -> None:
+        if isinstance(event, Said):
+            said.append((event.segment, event.ids))
+
+    async with Engine(checkpoint, EngineSettings(max_streams=6, utilisation=math.inf), watch) as engine:
+        for _ in range(6):
+            await speak(engine, pieces, mode=mode)
+        await asyncio.gather(*(speak(engine, pieces, mode=mode) for _ in range(6)))
+    assert len(said) == 12 * 2
+    assert len(set(said)) == 2
+
+
+async def test_streams_cancelled_at_their_start_leave_the_others_alone(engine: Engine) -> None:
+    alone = await speak(engine, (LONG,))
+    task = asyncio.create_task(speak(engine, (LONG,)))
+    draw = random.Random(1)
+    cancelled = 0
+    while not task.done():
+        async with await engine.open(SessionRequest(mode=Mode.INTERLEAVED)) as session:
+            await session.append("Never mind what this says, it is not heard. ")
+            await asyncio.sleep(draw.uniform(0.0, 0.005))
+            assert await session.cancel() == 0
+        cancelled += 1
+    beside = await task
+    assert cancelled > 20
+    assert beside.wave.size == alone.wave.size
+    np.testing.assert_allclose(beside.wave, alone.wave, atol=SAME)
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+async def test_an_agent_that_pauses_leaves_nothing_unspoken(engine: Engine, mode: Mode) -> None:
+    request = SessionRequest(seed=1, mode=mode, quiet_s=0.02)
+    heard: list[int] = []
+    async with await engine.open(request) as session, asyncio.timeout(30):
+        for count, text in enumerate(["She moved in May 2007.", "We left the U.S."], 1):
+            await session.append(text)
+            while session._asked < count or session.waiting:
+                await asyncio.sleep(0.01)
+            heard.append(sum(event.samples.size for event in session._events if isinstance(event, Audio)))
+        assert 0 < heard[0] < heard[1]
+        assert session.state.takes_text
 
 
 async def test_a_drawn_seed_is_told_and_repeats_the_speech(engine: Engine) -> None:
@@ -364,6 +421,76 @@ async def test_a_sentence_that_says_nothing_ends(tmp_path: Path) -> None:
             said.append(heard.done.stats.speech_tokens)
             await idle(engine)
     assert 0 in said
+
+
+VERBS = st.sampled_from(["append", "append", "flush", "finish", "cancel", "played", "take", "take", "wait", "vanish"])
+lives = st.lists(st.lists(st.tuples(VERBS, st.integers(0, 20_000)), max_size=12), min_size=1, max_size=4)
+
+
+@pytest.fixture(scope="module")
+def running(checkpoint: Checkpoint) -> Iterator[tuple[asyncio.Runner, Engine]]:
+    """An engine that outlives the examples of one test."""
+    with asyncio.Runner() as runner:
+        engine = Engine(checkpoint, FOUR)
+        runner.run(engine.__aenter__())
+        yield runner, engine
+        runner.run(engine.__aexit__(None, None, None))
+
+
+@given(lives=lives)
+@settings(max_examples=25, deadline=None)
+def test_sessions_that_do_anything_side_by_side_leave_nothing(
+    running: tuple[asyncio.Runner, Engine], lives: list[list[tuple[str, int]]]
+) -> None:
+    runner, engine = running
+    runner.run(_side_by_side(engine, lives))
+
+
+async def _side_by_side(engine: Engine, lives: list[list[tuple[str, int]]]) -> None:
+    await asyncio.gather(*(_live(engine, number, life) for number, life in enumerate(lives)))
+    await idle(engine)
+    assert len(asyncio.all_tasks()) == 1
+
+
+async def _live(engine: Engine, number: int, life: list[tuple[str, int]]) -> None:
+    heard: list[Event] = []
+    ended = False
+    async with await engine.open(SessionRequest(mode=list(Mode)[number % 3], seed=number)) as session:
+        events = aiter(session)
+        for verb, value in life:
+            with contextlib.suppress(InvalidInput, Cancelled):
+                match verb:
+                    case "append":
+                        await session.append(("Yes. ", "It rains. ", "half of", "…", "你好。")[value % 5])
+                    case "flush":
+                        await session.flush()
+                    case "finish":
+                        await session.finish()
+                    case "cancel":
+                        await session.cancel()
+                    case "played":
+                        await session.played(value)
+                    case "wait":
+                        await asyncio.sleep(value / 1e6)
+                    case "take":
+                        async with asyncio.timeout(30):
+                            if session._events:
+                                heard.append(await anext(events))
+                    case "vanish":
+                        return
+        with contextlib.suppress(InvalidInput, Cancelled):
+            await session.finish()
+        with contextlib.suppress(InvalidInput, Cancelled):
+            async for event in session:
+                assert not ended
+                ended = isinstance(event, Done)
+                heard.append(event)
+        assert session.state in ((State.DONE,) if ended else (State.CANCELLED, State.FAILED))
+    position = 0
+    for event in heard:
+        if isinstance(event, Audio):
+            assert event.start_sample == position
+            position += event.samples.size
 
 
 async def test_a_long_text_leaves_the_event_loop_to_others(engine: Engine) -> None:
