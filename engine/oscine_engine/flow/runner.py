@@ -146,6 +146,16 @@ class FlowRunner:
         stream.tokens.extend(tokens)
         stream.last = last
 
+    def rewind(self, stream: FlowStream, count: int) -> None:
+        """Take back the last `count` tokens fed, of those that no begun chunk holds, and that no more would come.
+
+        A finished chunk has looked at the pre_lookahead_len tokens after it: taking those back leaves it as it is.
+        """
+        if not 0 <= count <= len(stream.tokens):
+            raise ValueError(f"cannot take back {count} tokens: {len(stream.tokens)} are not in a chunk yet")
+        del stream.tokens[len(stream.tokens) - count :]
+        stream.last = False
+
     def ready(self, stream: FlowStream) -> bool:
         """Whether the next chunk can begin: no chunk is open, and its tokens and look-ahead are known or the end is."""
         if stream.chunk is not None or stream.closed:

@@ -276,6 +276,11 @@ class Core:
         if not np.isfinite(samples).all():
             sent = (stream.listener.sent + stream.held_samples) / self._rate
             raise InternalError(f"the audio is not finite after {sent:.2f} s")
+        segment = stream.lane.segments[0]
+        last = segment.solved and segment.mel is None
+        # Behind a silence that the listener has had anyway there is no pause to keep.
+        pause = None if stream.listener.first and not stream.held else stream.pause
+        samples = segment.guard.edge(samples, last, after=pause)
         if samples.size:
             if stream.listener.first:
                 self._holding += not stream.held
@@ -283,13 +288,13 @@ class Core:
             else:
                 self._send(stream, samples)
             self._hold(stream)
-        segment = stream.lane.segments[0]
-        if segment.solved and segment.mel is None:
+        if last:
             self._leave(stream, segment)
 
     def _leave(self, stream: Stream, segment: Segment) -> None:
         """The segment has sounded to its end."""
         stream.lane.segments.popleft()
+        stream.pause = segment.guard.edges.pause
         stream.spoken += 1
         stream.speech_tokens += len(segment.lm.tokens)
         if self._observe is not None:

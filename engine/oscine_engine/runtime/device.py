@@ -21,9 +21,12 @@ from oscine_engine.checkpoint.layout import LMFile
 from oscine_engine.checkpoint.load import Checkpoint, load
 from oscine_engine.flow.runner import FlowRunner
 from oscine_engine.flow.runner import page_shape as flow_page_shape
+from oscine_engine.guards.levels import speech_level
+from oscine_engine.guards.segment import GuardRules, SegmentGuard
 from oscine_engine.lm.interleave import Prompt
 from oscine_engine.lm.packed import page_shape as lm_page_shape
 from oscine_engine.lm.runner import LMRunner
+from oscine_engine.port import StreamOptions
 from oscine_engine.runtime.core import Bounds, Clock, Core
 from oscine_engine.runtime.device_loop import DeviceLoop
 from oscine_engine.runtime.lane import Segment
@@ -119,9 +122,11 @@ class Device:
         )
         self.voice_cache = VoiceCache(self.flow, self._voices, voice_pages, self._longest)
         self.sample_rate = config.vocoder.sampling_rate
+        self._silent_ids = config.silence
         self._tokenizer = checkpoint.tokenizer
         self._front_end = FrontEnd(config.text.front_end, checkpoint.tokenizer)
         self._prompts: dict[str, Prompts] = {}
+        self._loudness: dict[str, float] = {}
         self._costs = costs
         self._observe = observe
         self._clock = clock
@@ -196,6 +201,7 @@ class Device:
         """Turn the voices' texts into ids. Loads dictionaries if there are transcripts: not for the loop's thread."""
         for name, voice in self._voices.items():
             self._prompts[name] = self._read(voice)
+            self._loudness[name] = speech_level(voice.mel.numpy())
 
     def make_core(self) -> Core:
         """The loop's inside, its costs measured and its voices warm. Called in the thread that will turn it."""
@@ -236,6 +242,18 @@ class Device:
             whole = replace(short, transcript=transcript, speech=tuple(voice.lm_speech_tokens.tolist()))
         return Prompts(whole, short)
 
+    def _rules(self, options: StreamOptions) -> GuardRules:
+        config = self.flow.config
+        return GuardRules(
+            sample_rate=self.sample_rate,
+            loudness=self._loudness[options.voice],
+            trim=options.trim,
+            silent_ids=self._silent_ids,
+            lookahead=config.pre_lookahead_len,
+            id_rate=config.input_frame_rate,
+            frames_per_id=config.token_mel_ratio,
+        )
+
     def _open_segment(self, stream: Stream, whole: bool, seed: int) -> Segment:
         prompts = self._prompts[stream.options.voice]
         prompt = prompts.whole if whole else prompts.interleaved
@@ -245,5 +263,6 @@ class Device:
             interleaved=not whole,
             lm=self.lm.open(prompt, mode="whole" if whole else "interleaved", seed=seed, limit=self._longest),
             vocoder=self.vocoder.open(),
+            guard=SegmentGuard(self._rules(stream.options), seed),
             draws=[(0, seed)],
         )

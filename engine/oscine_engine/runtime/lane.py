@@ -8,6 +8,7 @@ from itertools import islice
 from torch import Tensor
 
 from oscine_engine.flow.stream import FlowStream
+from oscine_engine.guards.segment import SegmentGuard
 from oscine_engine.lm.interleave import Prompt
 from oscine_engine.lm.stream import LMStream
 from oscine_engine.runtime.voices import CachedVoice
@@ -21,10 +22,10 @@ LM_AHEAD = 50
 class Segment:
     """A sentence: `lm` says ids, which wait in `ids` for `flow`, whose `mel` waits for the vocoder.
 
-    index: which one of its stream. prompt, text: what it reads. `flow` opens with its first chunk, so that a sentence
-    still waiting for its turn costs little memory. heard: ids taken from `lm` so far; given: those of them for the
-    flow; complete: no more will be. frames: mel frames the flow has finished. solved: no mel follows what waits, and
-    its pages are given back. marks: flushes to be answered when it has sounded.
+    index: which one of its stream. prompt, text: what it reads. guard: judges what comes of it. `flow` opens with its
+    first chunk, so that a sentence still waiting for its turn costs little memory. given: ids for the flow so far;
+    complete: no more will come. frames: mel frames the flow has finished. solved: no mel follows what waits, and its
+    pages are given back. marks: flushes to be answered when it has sounded.
     draws: (position, seed): from which id on which seed draws.
     """
 
@@ -33,10 +34,10 @@ class Segment:
     interleaved: bool
     lm: LMStream
     vocoder: VocoderStream
+    guard: SegmentGuard
     flow: FlowStream | None = None
     text: list[int] = field(default_factory=list)
     ids: list[int] = field(default_factory=list)
-    heard: int = 0
     given: int = 0
     complete: bool = False
     frames: int = 0

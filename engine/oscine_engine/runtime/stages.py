@@ -5,8 +5,9 @@ each lane, an error for one whose own numbers or ids are wrong. A tick that rais
 taken again, with fewer of them.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+import logging
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -15,13 +16,18 @@ from torch import Tensor
 
 from oscine_engine.errors import InternalError, InvalidInput, OscineError
 from oscine_engine.flow.runner import FlowRunner, FlowStream
+from oscine_engine.guards.segment import Retry
 from oscine_engine.lm.runner import LMRunner
 from oscine_engine.runtime.lane import Lane, Segment
-from oscine_engine.runtime.pages import PoolExhausted
 from oscine_engine.runtime.trace import Said
 from oscine_engine.runtime.voices import VoiceCache
 from oscine_engine.scheduler.views import Stage
 from oscine_engine.vocoder.runner import VocoderRunner
+
+log = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Chunk(NamedTuple):
@@ -134,18 +140,24 @@ class Stages:
         """One language model step for every lane that has one to take. Returns each lane's failure."""
         segments = [lane.reading for lane in lanes]
         self.lm.step([segment.lm for segment in segments if segment is not None])
-        return [self._hear(segment) if segment is not None else None for segment in segments]
+        return [_own(self._hear, segment) if segment is not None else None for segment in segments]
 
     def _hear(self, segment: Segment) -> OscineError | None:
         """Take on what the language model has said since the last time."""
         lm = segment.lm
         if lm.failure is not None:
             return lm.failure
-        new = lm.tokens[segment.heard :]
-        segment.heard += len(new)
-        segment.ids += new
-        segment.given += len(new)
-        self.note_end(segment)
+        done = lm.state == "done"
+        said = segment.guard.said(lm.tokens, text=segment.text, done=done, capped=lm.capped)
+        if isinstance(said.verdict, Retry):
+            self._retry(segment, said.verdict)
+            return None
+        if said.verdict is not None:
+            return said.verdict
+        segment.ids += said.ids
+        segment.given += len(said.ids)
+        if done:
+            self.note_end(segment)
         return None
 
     def note_end(self, segment: Segment) -> None:
@@ -157,6 +169,25 @@ class Stages:
                 segment.mel = torch.zeros(0, size, dtype=self.flow.dtype, device=self.flow.device)
                 self._finish(segment)
 
+    def _retry(self, segment: Segment, verdict: Retry) -> None:
+        """Say the segment again from where its guard says."""
+        self.lm.rewind(segment.lm, verdict.keep, verdict.seed)
+        segment.draws.append((verdict.keep, verdict.seed))
+        segment.complete = False
+        if verdict.restart:
+            if segment.flow is not None:
+                self.flow.close(segment.flow)
+            segment.flow, segment.mel, segment.frames = None, None, 0
+            segment.vocoder = self.vocoder.open()
+            segment.ids, segment.given = [], 0
+            return
+        unsaid = segment.given - verdict.given
+        waiting = len(segment.ids)
+        segment.ids = segment.ids[: max(0, waiting - unsaid)]
+        if segment.flow is not None:
+            self.flow.rewind(segment.flow, max(0, unsaid - waiting))
+        segment.given = verdict.given
+
     def denoise(self, lanes: Sequence[Lane]) -> list[Solved]:
         """One Euler step for every lane, each wherever it is in its chunk or its voice's."""
         outcomes: list[Solved] = [None] * len(lanes)
@@ -164,15 +195,10 @@ class Stages:
         stepped: list[tuple[int, Lane, Segment | None, FlowStream]] = []
         for place, lane in enumerate(lanes):
             segment = None if lane.voice.prefix is None else lane.solving
-            try:
-                flow = self._begun(lane, segment)
-            except OscineError as error:
-                outcomes[place] = error
-                continue
-            except PoolExhausted:
-                outcomes[place] = InternalError("a stream asked for more memory than its share")
-                continue
-            if flow is not None:
+            flow = _own(self._begun, lane, segment)
+            if isinstance(flow, OscineError):
+                outcomes[place] = flow
+            elif flow is not None:
                 targets[id(flow)] = flow
                 stepped.append((place, lane, segment, flow))
         if not targets:
@@ -185,7 +211,7 @@ class Stages:
             raise
         for place, lane, segment, flow in stepped:
             if flow.chunk is None:
-                outcomes[place] = self._solved(lane, segment, flow)
+                outcomes[place] = _own(self._solved, lane, segment, flow)
         return outcomes
 
     def _begun(self, lane: Lane, segment: Segment | None) -> FlowStream | None:
@@ -228,7 +254,13 @@ class Stages:
         segment.frames += mel.shape[0]
         segment.mel = mel if segment.mel is None else torch.cat((segment.mel, mel))
         self._feed(lane, segment)
-        if self.flow.finished(flow):
+        finished = self.flow.finished(flow)
+        verdict = segment.guard.solved(mel.float().cpu().numpy(), finished)
+        if isinstance(verdict, Retry):
+            self._retry(segment, verdict)
+        elif verdict is not None:
+            return verdict
+        elif finished:
             self._finish(segment)
         return Chunk(segment, mel)
 
@@ -255,3 +287,14 @@ class Stages:
         self.lm.close(segment.lm)
         if segment.flow is not None:
             self.flow.close(segment.flow)
+
+
+def _own(verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | OscineError:
+    """What belongs to one lane alone: an error in here is its own, and no reason to take the tick again."""
+    try:
+        return verb(*args, **kwargs)
+    except OscineError as error:
+        return error
+    except Exception as error:
+        log.exception("a stream cannot go on")
+        return InternalError(f"the stream cannot go on: {error}")

@@ -22,6 +22,7 @@ class Stream:
     writing: the segment whose text is open. begun: segments so far.
     held: packets made and held back until the start is safe, and how many segments ended with them.
     spoken: segments sounded to their end; answered: those sent to their end, and flushes.
+    pause: samples of silence that the last segment to sound ended in.
     paused: a flush was asked for and nothing since. wants_text: it has had nothing to compute for want of text.
     """
 
@@ -38,6 +39,7 @@ class Stream:
     spoken: int = 0
     speech_tokens: int = 0
     answered: int = 0
+    pause: int | None = None
     paused: bool = False
     wants_text: bool = False
     ending: bool = False

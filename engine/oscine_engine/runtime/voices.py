@@ -117,18 +117,22 @@ class VoiceCache:
             self._drop(voice)
 
     def warm(self, names: Iterable[str]) -> None:
-        """Build those of the voices that fit together, in this order, at once."""
+        """Build those of the voices that fit together, in this order, at once. Bad ones are left for who asks."""
         for name in names:
-            if self._held + self._size(name) <= self.max_pages and name not in self._cached:
+            if name in self._cached or self._held + self._size(name) > self.max_pages:
+                continue
+            try:
                 voice = self._begin(name)
-                try:
-                    while voice.prompt is not None:
-                        if voice.prompt.chunk is None:
-                            self._flow.begin(voice.prompt)
-                        self._flow.step([voice.prompt])
-                        self.advanced(voice)
-                except ValueError:
-                    self.spoil(voice)  # built again, and refused, when somebody asks for it
+            except InvalidInput:
+                continue
+            try:
+                while voice.prompt is not None:
+                    if voice.prompt.chunk is None:
+                        self._flow.begin(voice.prompt)
+                    self._flow.step([voice.prompt])
+                    self.advanced(voice)
+            except ValueError:
+                self.spoil(voice)
 
     def close(self) -> None:
         """Give every page back; nobody may hold a voice any more."""
