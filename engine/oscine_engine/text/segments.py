@@ -11,7 +11,7 @@
 A full stop ends nothing after a title (Dr.), an initial (J.), a list number (3.) or No. before a digit. Closing quotes
 and brackets stay with their sentence; behind a full-width mark, which ends at once, they open the next one. A sentence
 needs a letter, a digit or a sign that may be said; marks without one go to the next sentence, or are what a flush
-leaves. No character is lost: the sentences and what a flush gives are the text.
+leaves, or stand alone where they have no end. No character is lost: the sentences and what a flush gives are the text.
 
 Where the table wants to see what comes next, a reader who sees nothing come decides by less (`finished`): any . ! ? or
 … at the end will do, closing quotes, brackets and emoji aside, but for a full stop that surely goes on: after a title,
@@ -43,6 +43,8 @@ _DOUBTFUL = frozenset("no nos etc inc ltd co jr sr a.m p.m ave blvd est al vol e
 _GOES_ON = frozenset("mr mrs ms dr prof mt gen capt sgt rev fig vs approx e.g i.e cf ext rm apt".split())
 """Before a full stop at the end of what is there, these promise more. Months and St. may well end a sentence."""
 _LAST_WORD = re.compile(r"[^\W\d_]+(?:\.[^\W\d_]+)*$")
+_LONGEST_SILENCE = 1000
+"""Characters without anything to say that are kept for the next sentence; more are handed out as they are."""
 _RECENT = 60
 """Characters looked back at; longer words are no abbreviations."""
 
@@ -91,10 +93,15 @@ class SentenceStream:
         self._text += character
         self._speech_s += _speech_seconds(character)
         self._speaks = self._speaks or character.isalnum() or character in _SIGNS
-        if self._speaks and (_ends_with(self._text[-_RECENT:]) or self._too_long(character)):
+        if self._over(character):
             finished.append(self._text)
             self._start()
         return finished
+
+    def _over(self, character: str) -> bool:
+        if not self._speaks:
+            return len(self._text) >= _LONGEST_SILENCE
+        return _ends_with(self._text[-_RECENT:]) or self._too_long(character)
 
     def _too_long(self, character: str) -> bool:
         share = self._speech_s / self._longest_s

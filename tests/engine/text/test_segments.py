@@ -114,6 +114,14 @@ def test_no_character_is_lost(text: str, longest: float) -> None:
     assert "".join(split(text, None, longest)) == text
 
 
+def test_signs_without_end_are_not_piled_up() -> None:
+    stream = SentenceStream()
+    out = stream.push("…🙂 " * 5000)
+    assert len(stream.pending) < 1000
+    assert "".join(out) + stream.pending == "…🙂 " * 5000
+    assert stream.push("Hi there. ")[0].endswith("Hi there. ")
+
+
 def test_no_character_of_a_list_is_lost() -> None:
     item = "26) Chairs (blue): 4, at $3.50 each [see B.2]; tables: none. Then: "
     text = "".join(item.replace("26", str(n)) for n in range(1, 12))
