@@ -4,10 +4,14 @@ import runpy
 import sys
 
 BENCHMARKS = {
+    "feed": "underruns and lost words when text comes at an agent's pace and stalls",
     "first_packet": "latency, audible onset, real-time factor and underruns of a real server",
+    "growth": "whether speech gets dearer as it goes on: chunk times and memory",
     "intelligibility": "error rate and opinion score of synthesised sentences",
+    "load": "how many real-time streams at once, refusals, and silence after a cancel",
     "parity": "differences from recorded numbers of the original implementation",
     "resynthesis": "error rate of recordings that went through speech ids and back",
+    "soak": "whether anything stays behind after many sessions that end in every way",
 }
 
 

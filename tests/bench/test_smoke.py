@@ -1,0 +1,76 @@
+"""Every measuring command of the engine, on a small model and for a short time: it runs, and what must hold holds.
+
+Nothing here looks at times: the machine may be busy.
+"""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+NAMES = ("growth", "soak", "load", "feed")
+
+
+def run(*arguments: str, timeout: float = 300) -> dict[str, Any]:
+    command = [sys.executable, "-m", "bench", *arguments, "--model", "tiny", "--json"]
+    done = subprocess.run(command, capture_output=True, timeout=timeout, text=True)
+    # 1 says that a figure is beyond its limit, which figures of time may be here.
+    assert done.returncode in (0, 1) and "Traceback" not in done.stderr, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    assert (result["benchmark"], result["model"]) == (arguments[0], "tiny")
+    return result
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_help_names_the_keys_and_the_list_names_the_command(name: str) -> None:
+    told = subprocess.run([sys.executable, "-m", "bench", name, "--help"], capture_output=True, text=True, check=True)
+    assert "Keys of the printed object" in told.stdout
+    listed = subprocess.run([sys.executable, "-m", "bench"], capture_output=True, text=True, check=True)
+    assert f"\n  {name} " in listed.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("growth", "--segments", "1"),
+        ("soak", "--clients", "0"),
+        ("load", "--seconds", "0"),
+        ("feed", "--stall-s", "0"),
+        ("feed", "--model", "/nowhere"),
+    ],
+)
+def test_impossible_arguments_are_refused(arguments: tuple[str, ...]) -> None:
+    done = subprocess.run([sys.executable, "-m", "bench", *arguments], capture_output=True, text=True)
+    assert done.returncode != 0 and not done.stdout and "Traceback" not in done.stderr
+
+
+def test_growth_compares_segments_and_places() -> None:
+    result = run("growth", "--segments", "2", "--repeat", "1", "--minutes", "1")
+    assert result["chunks"] >= 1 and result["segment_ratio"] > 0
+    early, late = result["within"]["at_5_s"], result["within"]["at_30_s"]
+    assert late["kv_mib"] > 2 * early["kv_mib"] > 0
+    assert len(result["rss_mib"]) == result["speech_minutes"] == 1
+
+
+def test_a_soak_leaves_nothing_behind() -> None:
+    result = run("soak", "--sessions", "10", "--clients", "2")
+    assert result["unexpected"] == []
+    assert set(result["leftovers"].values()) == {0}
+    assert sum(result["ended"].values()) == 10 and result["ended"]["internal"] == 1
+    survivors = result["survivors"]
+    assert survivors["ok"] and survivors["count"] == 6
+
+
+def test_a_full_engine_refuses_with_a_hint() -> None:
+    result = run("load", "--seconds", "1.5", "--cancels", "2", "--max-streams", "2")
+    assert 1 <= result["streams"] <= 2 and result["failed"] == []
+    assert result["refusals"]["count"] >= 1 and result["refusals"]["hint_s"]["p50"] > 0
+    assert result["cancels"]["count"] == 2
+
+
+def test_an_agents_pace_changes_nothing_that_is_said() -> None:
+    result = run("feed", "--sessions", "2", "--per-s", "100", "--stall-s", "0.4")
+    for row in result["rows"]:
+        assert (row["failed"], row["unspoken"], row["other_segments"], row["other_ids"]) == (0, 0, 0, 0)
