@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from oscine_engine.scheduler.costs import CostModel
 from oscine_engine.scheduler.demand import Demand
+from oscine_engine.scheduler.policy import RULES, Rules
 from oscine_engine.scheduler.views import Stage, StreamView
 
 
@@ -14,7 +15,7 @@ class Pace:
 
     lm_steps_per_s: 25, less with accepted drafts. first_lm_steps: before the first chunk can begin. prompt_rows: what
     the first of them reads. context_frames: what an Euler step of a long stream reads on average (the voice, and half
-    of the longest segment).
+    of the longest segment). batch: rows that a tick has when many speak, since streams are never all at one stage.
     """
 
     lm_steps_per_s: float = 25.0
@@ -22,19 +23,22 @@ class Pace:
     first_lm_steps: int = 13
     prompt_rows: int = 1
     context_frames: int = 900
+    batch: int = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """streams: open at a time at most. utilisation: share of the device that streams may ask for when all of them speak
-    without a pause. talking: share of the time that an open stream speaks; below 1 only where calls are known to listen
-    too, since it admits more than can speak at once. first_packet_s: the longest predicted wait for a first packet.
+    """Bounds of what is let in.
+
+    streams: open at a time. utilisation: share of the device that all of them may ask for when they speak without a
+    pause. talking: share of the time that an open stream speaks; below 1 only where calls are known to listen too,
+    since it lets in more than could all speak at once. first_packet_s: the longest wait for a first packet.
     """
 
     streams: int
-    utilisation: float = 0.85
+    utilisation: float = 0.75
     talking: float = 1.0
-    first_packet_s: float = 1.0
+    first_packet_s: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,39 +54,49 @@ SHORTEST_HINT_S, LONGEST_HINT_S = 0.1, 5.0
 
 
 def utilisation(speaking: float, costs: CostModel, pace: Pace = PACE) -> float:
-    """Share of the device that `speaking` streams in real time take, batched as well as they can be."""
-    flow = costs.tick_s(Stage.FLOW, speaking, speaking * pace.context_frames)
-    lm, vocoder = costs.tick_s(Stage.LM, speaking), costs.tick_s(Stage.VOCODER, speaking)
-    return pace.lm_steps_per_s * lm + pace.euler_steps * flow + vocoder
+    """Share of the device that `speaking` streams take, each speaking in real time, `pace.batch` of them to a tick."""
+    rows = min(speaking, pace.batch)
+    if rows <= 0:
+        return 0.0
+    flow = costs.tick_s(Stage.FLOW, rows, rows * pace.context_frames)
+    lm, vocoder = costs.tick_s(Stage.LM, rows), costs.tick_s(Stage.VOCODER, rows)
+    return speaking / rows * (pace.lm_steps_per_s * lm + pace.euler_steps * flow + vocoder)
 
 
-def first_packet_s(views: Sequence[StreamView], costs: CostModel, talking: float = 1.0, pace: Pace = PACE) -> float:
-    """How long a stream that arrives now is likely to wait for its first packet.
+def first_packet_s(
+    views: Sequence[StreamView], costs: CostModel, now: float, pace: Pace = PACE, rules: Rules = RULES
+) -> float:
+    """How long a stream that arrives now may wait for its first packet, in seconds.
 
-    It shares the device with those that wait for theirs, all worked on together, while listeners take what they need to
-    keep up.
+    It shares the device with those that wait for theirs, and with the listeners who run dry in the meantime: the longer
+    it takes, the more of them there are, until no more come in before the work is done.
     """
-    newcomer = StreamView(0.0, None, frozenset({Stage.LM}), pace.first_lm_steps, pace.prompt_rows, pace.euler_steps)
+    newcomer = StreamView(now, None, frozenset({Stage.LM}), pace.first_lm_steps, pace.prompt_rows, pace.euler_steps)
     demand = Demand(costs)
     demand.add(newcomer)
-    listening = 0
+    listening = []
     for view in views:
-        if view.dry_at is not None:
-            listening += 1
-        elif view.ready:
+        if view.ready and view.dry_at is None:
             demand.add(view)
-    left = 1.0 - min(utilisation(talking * listening, costs, pace), 0.9)
-    return demand.seconds / left
+        elif view.ready and view.dry_at is not None:
+            listening.append(view)
+    listening.sort(key=lambda view: view.dry_at or 0.0)
+    wait = rules.margin * demand.seconds
+    for view in listening:
+        if view.dry_at is not None and view.dry_at > now + wait:
+            break
+        demand.add(view)
+        wait = rules.margin * demand.seconds
+    return wait
 
 
 def admit(
     views: Sequence[StreamView], costs: CostModel, now: float, limits: Limits, pace: Pace = PACE
 ) -> Refusal | None:
-    """None to let one more stream in beside `views`, all that are open.
+    """None to let one more stream in beside `views`, all that are open; the first is always let in.
 
     Refused are: one more than `streams`; one with which all together, speaking without a pause, would ask for more than
-    `utilisation` of the device, unless it would be alone; one whose first packet would take longer than
-    `first_packet_s`. `now` is there for symmetry with `pick`: the answer depends on what is open, not on the hour.
+    `utilisation` of the device; one whose first packet might take longer than `first_packet_s`.
     """
     count = len(views)
     if count >= limits.streams:
@@ -92,9 +106,9 @@ def admit(
     asked = utilisation(limits.talking * (count + 1), costs, pace)
     if asked > limits.utilisation:
         return Refusal(f"{count} streams keep this engine busy", _hint(asked / limits.utilisation))
-    wait = first_packet_s(views, costs, limits.talking, pace)
+    wait = first_packet_s(views, costs, now, pace)
     if wait > limits.first_packet_s:
-        return Refusal(f"the first sound would take {wait:.1f} s", _hint(wait - limits.first_packet_s))
+        return Refusal(f"the first sound might take {wait:.1f} s", _hint(wait - limits.first_packet_s))
     return None
 
 

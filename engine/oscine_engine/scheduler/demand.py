@@ -55,17 +55,36 @@ class Demand:
         return total
 
 
-def slack_s(listening: Sequence[StreamView], now: float, costs: CostModel, margin: float) -> float:
-    """For how long the device could do something else, and still bring each of `listening` its packet in time.
+def tightest(listening: Sequence[StreamView], now: float, costs: CostModel, margin: float) -> tuple[float, int]:
+    """(for how long the device could do something else and still bring each of `listening` its packet in time, how
+    many of them, from the first, share the deadline that says so).
 
     `listening` is sorted by `dry_at`, which none lacks. This is the demand test of earliest-deadline-first: for every
-    deadline, the work that is due by then, times `margin`, has to fit before it. Infinite for nobody, negative when
+    deadline, the work that is due by then, times `margin`, has to fit before it. (inf, 0) for nobody; negative when
     somebody is late already or will be.
     """
-    least = math.inf
-    demand = Demand(costs)
-    for view in listening:
-        demand.add(view)
+    # `Demand.add` and `Demand.seconds` for streams that are past their prompts, opened up: this runs in every tick.
+    least, most_pressed = math.inf, 0
+    lm, flow, vocoder, context_s = costs.lm, costs.flow, costs.vocoder, costs.context_s
+    lm_factor, flow_factor, vocoder_factor = (margin * factor for factor in costs.correction)
+    reading = lm_steps = euler_most = euler_sum = frames = 0
+    upstream = 0.0
+    for count, view in enumerate(listening, 1):
+        if Stage.VOCODER not in view.ready:
+            steps, euler = view.ids_left, view.euler_left
+            if steps:
+                reading += 1
+                if steps > lm_steps:
+                    lm_steps = steps
+            if euler > euler_most:
+                euler_most = euler
+            euler_sum += euler
+            frames += euler * view.context_frames
+            upstream = lm_steps * lm(reading) * lm_factor
+            if euler_most:
+                upstream += (euler_most * flow(euler_sum / euler_most) + context_s * frames) * flow_factor
         assert view.dry_at is not None
-        least = min(least, view.dry_at - margin * demand.seconds)
-    return least - now
+        spare = view.dry_at - upstream - vocoder(count) * vocoder_factor
+        if spare < least:
+            least, most_pressed = spare, count
+    return least - now, most_pressed
