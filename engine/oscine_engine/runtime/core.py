@@ -182,11 +182,12 @@ class Core:
         working = bool(prospect.ready)
         if working != stream.progress.working:
             if working and stream.wants_text:
-                listener.note_wake(now, self._alone_s(prospect), stream.paused)
+                listener.note_wake(now, self._alone_s(prospect), stream.rested)
             stream.wants_text = False
             listener.note_work(working, now)
         if not working:
             stream.wants_text |= not stream.lane.held
+            stream.rested = stream.paused
         stream.view = self._view(prospect, listener.arrived, listener.deadline, stream.held_samples / self._rate)
         if working != stream.progress.working or stream.answered != stream.progress.answered:
             stream.progress = Progress(working, stream.answered)
@@ -222,8 +223,9 @@ class Core:
             self._observe(trace.Ticked(stage, seeds, began, seconds, time.thread_time() - cpu))
         for stream, outcome in zip(members, outcomes, strict=True):
             self._touch(stream)
-            with self._blaming(stream, f"the {stage.name.lower()} stage failed"):
-                self._note(stream, outcome)
+            if outcome is not None:
+                with self._blaming(stream, f"the {stage.name.lower()} stage failed"):
+                    self._note(stream, outcome)
         if building:
             for stream in self.streams:
                 if id(stream.lane.voice) in building:
@@ -316,10 +318,7 @@ class Core:
 
     def _settle(self, stream: Stream) -> None:
         """End the stream when nothing is left."""
-        lane = stream.lane
-        while lane.segments and lane.segments[0].solved and lane.segments[0].mel is None:
-            self._leave(stream, lane.segments[0])
-        if stream.ending and not lane.segments and not stream.ended:
+        if stream.ending and not stream.lane.segments and not stream.ended:
             self._send_held(stream)
             self.end(stream, Done(self._stats(stream)))
 

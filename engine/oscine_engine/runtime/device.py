@@ -249,6 +249,7 @@ class Device:
             loudness=self._loudness[options.voice],
             trim=options.trim,
             silent_ids=self._silent_ids,
+            slow_pace=self.lm.layout.max_ratio / 2,
             lookahead=config.pre_lookahead_len,
             id_rate=config.input_frame_rate,
             frames_per_id=config.token_mel_ratio,

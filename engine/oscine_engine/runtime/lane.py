@@ -1,9 +1,7 @@
 """One stream's sentences on their way through the three stages: plain state, in the order they will sound."""
 
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 
 from torch import Tensor
 
@@ -65,19 +63,24 @@ class Lane:
     @property
     def solving(self) -> Segment | None:
         """The segment whose mel comes next."""
-        for segment in self._current():
-            if not segment.solved:
-                return segment
-        return None
+        segments = self.segments
+        if not segments:
+            return None
+        if not segments[0].solved:
+            return segments[0]
+        return segments[1] if len(segments) > 1 and not segments[1].solved else None
 
     @property
     def reading(self) -> Segment | None:
         """The segment to run through the language model now, if any."""
-        for segment in self._current():
-            if segment.lm.state != "done":
-                ahead = segment.given - segment.frames // 2
-                return segment if segment.lm.wants_step and ahead < LM_AHEAD else None
-        return None
-
-    def _current(self) -> Iterator[Segment]:
-        return islice(self.segments, 2)
+        segments = self.segments
+        if not segments:
+            return None
+        segment = segments[0]
+        if segment.complete:
+            if len(segments) == 1 or segments[1].complete:
+                return None
+            segment = segments[1]
+        if segment.given - segment.frames // 2 >= LM_AHEAD or not segment.lm.machine.num_pending:
+            return None
+        return segment

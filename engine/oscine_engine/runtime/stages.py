@@ -44,6 +44,7 @@ SETS: tuple[frozenset[Stage], ...] = tuple(
     frozenset(stage for stage in Stage if mask & 1 << stage) for mask in range(1 << len(Stage))
 )
 """Every set of stages, at the sum of 1 << stage."""
+LM, FLOW, VOCODER = (1 << stage for stage in Stage)
 
 
 class Prospect(NamedTuple):
@@ -80,43 +81,39 @@ class Stages:
         """Mel frames the vocoder holds back."""
 
     def prospect(self, lane: Lane) -> Prospect:
-        """What `lane` could do now."""
-        mask, rows = 0, 1
+        """What `lane` could do now. Runs for every stream that a tick moved, so it is kept short."""
+        voice, segment = lane.voice, lane.solving
+        mask, rows, build = 0, 1, 0
         if (reading := lane.reading) is not None:
-            mask, rows = 1 << Stage.LM, reading.lm.machine.num_pending
-        build = self.voices.steps_left(lane.voice) if lane.voice.prefix is None else 0
-        segment = lane.solving
-        if build or lane.voice.prefix is None:
-            mask |= 1 << Stage.FLOW
-        sounding = lane.sounding
-        if sounding is None:
-            return Prospect(SETS[mask], 0, rows, build, lane.voice.prompt_frames, 0) if mask else IDLE
-        frames = self._chunk_frames
-        steps, context, ids = 0, 0, 0
+            mask, rows = LM, reading.lm.machine.num_pending
+        if voice.prefix is None:
+            build = self.voices.steps_left(voice)
+            mask |= FLOW
+        if not lane.segments:
+            return Prospect(SETS[mask], 0, rows, build, voice.prompt_frames, 0) if mask else IDLE
+        if (mel := lane.segments[0].mel) is not None:
+            mask |= VOCODER
+        steps = context = ids = frames = 0
         if segment is not None:
-            flow = segment.flow
-            have = (len(flow.tokens) if flow is not None else lane.voice.open_tokens) + len(segment.ids)
-            behind = segment.frames + lane.voice.prompt_frames
-            if flow is not None and flow.chunk is not None:
-                mask |= 1 << Stage.FLOW
-                steps = self.flow.n_timesteps - flow.chunk.step
-                frames = flow.chunk.frames
+            if (flow := segment.flow) is not None and (chunk := flow.chunk) is not None:
+                mask |= FLOW
+                steps, frames = self.flow.n_timesteps - chunk.step, chunk.frames
                 context = flow.frames + frames
             else:
-                done = segment.complete
-                steps, context = self.flow.n_timesteps, behind + frames
-                if have >= self._wanted or (done and have > 0 and segment.given):
-                    if not lane.held and lane.voice.prefix is not None and self._room(segment):
-                        mask |= 1 << Stage.FLOW
+                have = (len(flow.tokens) if flow is not None else voice.open_tokens) + len(segment.ids)
+                steps, frames = self.flow.n_timesteps, self._chunk_frames
+                context = voice.prompt_frames + segment.frames + frames
+                if have >= self._wanted or (segment.complete and have > 0 and segment.given):
+                    if not lane.held and not build and self._room(segment):
+                        mask |= FLOW
                     frames = min(frames, self._ratio * have)
-                elif not done:
+                elif not segment.complete:
                     ids = self._wanted - have
             if segment.frames == 0:
-                frames = max(1, frames - self._ratio * lane.voice.open_tokens - self._behind)
-        if sounding.mel is not None:
-            mask |= 1 << Stage.VOCODER
-            frames = max(1, sounding.mel.shape[0])
-        return Prospect(SETS[mask], ids, rows, build + steps, context, frames)
+                frames = frames - self._ratio * voice.open_tokens - self._behind
+        if mel is not None:
+            frames = mel.shape[0]
+        return Prospect(SETS[mask], ids, rows, build + steps, context, max(1, frames))
 
     def _room(self, segment: Segment) -> bool:
         """At most one chunk waits for the vocoder while the next is solved."""

@@ -23,7 +23,8 @@ class Stream:
     held: packets made and held back until the start is safe, and how many segments ended with them.
     spoken: segments sounded to their end; answered: those sent to their end, and flushes.
     pause: samples of silence that the last segment to sound ended in.
-    paused: a flush was asked for and nothing since. wants_text: it has had nothing to compute for want of text.
+    paused: a flush was asked for and nothing since; rested: that was so when it last had nothing to compute.
+    wants_text: it has had nothing to compute for want of text.
     """
 
     options: StreamOptions
@@ -41,6 +42,7 @@ class Stream:
     answered: int = 0
     pause: int | None = None
     paused: bool = False
+    rested: bool = False
     wants_text: bool = False
     ending: bool = False
     ended: bool = False
