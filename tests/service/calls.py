@@ -2,7 +2,7 @@
 
 import asyncio
 import io
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 
 import grpc
@@ -41,12 +41,13 @@ PLAYED = played(0)
 
 @dataclass
 class Heard:
-    """Everything a call answered. `kinds` in order; `code` and `details` of its end."""
+    """Everything a call answered. `kinds` in order; `code`, `details` and `trailing` metadata of its end."""
 
     kinds: list[str] = field(default_factory=list)
     responses: list[pb.SynthesizeResponse] = field(default_factory=list)
     code: grpc.StatusCode = grpc.StatusCode.OK
     details: str = ""
+    trailing: dict[str, str] = field(default_factory=dict)
 
     @property
     def audio(self) -> list[pb.Audio]:
@@ -70,7 +71,12 @@ class Heard:
             position += audio.samples
 
 
-async def converse(stub: SpeechServiceStub, requests: Iterable[pb.SynthesizeRequest], pause_s: float = 0.0) -> Heard:
+async def converse(
+    stub: SpeechServiceStub,
+    requests: Iterable[pb.SynthesizeRequest],
+    pause_s: float = 0.0,
+    on_audio: Callable[[], object] = lambda: None,
+) -> Heard:
     async def sending() -> AsyncIterator[pb.SynthesizeRequest]:
         for request in requests:
             yield request
@@ -81,8 +87,11 @@ async def converse(stub: SpeechServiceStub, requests: Iterable[pb.SynthesizeRequ
         async for response in stub.Synthesize(sending()):
             heard.responses.append(response)
             heard.kinds.append(str(response.WhichOneof("response")))
+            if response.HasField("audio"):
+                on_audio()
     except grpc.aio.AioRpcError as error:
         heard.code, heard.details = error.code(), error.details() or ""
+        heard.trailing = {key: str(value) for key, value in error.trailing_metadata() or ()}
     return heard
 
 

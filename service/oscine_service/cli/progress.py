@@ -15,9 +15,11 @@ class Progress:
     def __init__(self, sample_rate: int) -> None:
         self._rate = sample_rate
         self._live = sys.stderr.isatty()
+        self._first_packet_s: float | None = None
 
     def heard(self, event: Audio, first_packet_s: float | None, busy_s: float | None) -> None:
         """Audio came; `first_packet_s` and `busy_s` as `Stats` has them, up to now."""
+        self._first_packet_s = first_packet_s
         if self._live:
             audio_s = (event.start_sample + event.samples.size) / self._rate
             self._show(_line(first_packet_s, audio_s, busy_s))
@@ -25,8 +27,8 @@ class Progress:
             self._show(f"first packet after {1000 * first_packet_s:.0f} ms\n")
 
     def done(self, stats: Stats) -> None:
-        """The last line."""
-        self._show(_line(stats.first_packet_s, stats.audio_s, stats.busy_s) + "\n")
+        """The last line. Its first packet is the one that was shown, as it was seen from here."""
+        self._show(_line(self._first_packet_s, stats.audio_s, stats.busy_s) + "\n")
 
     def _show(self, text: str) -> None:
         erase = "\r\x1b[K" if self._live else ""

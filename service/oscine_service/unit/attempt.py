@@ -75,7 +75,7 @@ class Attempt:
 
     async def _live(self) -> None:
         parent = tempfile.gettempdir()
-        folder = tempfile.mkdtemp(prefix="oscine-", dir=parent if len(parent) <= LONGEST_FOLDER else "/tmp")
+        folder = tempfile.mkdtemp(prefix="oscine-unit-", dir=parent if len(parent) <= LONGEST_FOLDER else "/tmp")
         socket = Path(folder, "engine")
         try:
             async with grpc.aio.insecure_channel(f"unix:{socket}", CHANNEL) as channel:

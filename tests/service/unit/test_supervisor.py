@@ -32,7 +32,7 @@ def gone(pid: int) -> bool:
 
 
 def folders() -> set[str]:
-    return {path.name for path in Path(tempfile.gettempdir()).glob("oscine-*")}
+    return {path.name for path in Path(tempfile.gettempdir()).glob("oscine-unit-*")}
 
 
 async def enter(supervisor: Supervisor) -> None:

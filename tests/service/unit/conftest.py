@@ -1,0 +1,55 @@
+"""Whole units: a service in this process and an engine in another."""
+
+import math
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from oscine_engine.settings import EngineSettings
+from oscine_proto.oscine.v1.speech_pb2_grpc import SpeechServiceStub
+from oscine_service.grpc.server import serving
+from oscine_service.unit.front import unit
+from oscine_service.unit.supervisor import Supervisor
+from oscine_service.unit.times import Times
+from tests.service.waiting import until
+
+
+@dataclass(frozen=True)
+class Running:
+    supervisor: Supervisor
+    speech: SpeechServiceStub
+    health: health_pb2_grpc.HealthStub
+
+    async def healthy(self, name: str = "") -> bool:
+        answer = await self.health.Check(health_pb2.HealthCheckRequest(service=name))
+        return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
+
+    async def until_serving(self, serving: bool = True) -> None:
+        async def well() -> bool:
+            return await self.healthy() is serving
+
+        await until(well)
+
+    async def idle(self) -> None:
+        """Wait until the engine process holds nothing but its voices."""
+
+        async def empty() -> bool:
+            beat = await self.supervisor.beat()
+            return (beat.streams, beat.pages) == (0, 0)
+
+        await until(empty)
+
+
+@asynccontextmanager
+async def running(model: Path | None, *, hang: float = 20.0, streams: int = 8) -> AsyncIterator[Running]:
+    settings = EngineSettings(model=model, max_streams=streams, utilisation=math.inf)
+    async with (
+        unit(settings, Times(beat=0.2, hang=hang)) as started,
+        serving(started.front, "127.0.0.1", 0, grace_s=0) as server,
+        grpc.aio.insecure_channel(server.address, (("grpc.enable_http_proxy", 0),)) as channel,
+    ):
+        yield Running(started.supervisor, SpeechServiceStub(channel), health_pb2_grpc.HealthStub(channel))
