@@ -18,7 +18,7 @@ from oscine_engine.scheduler.costs import CostModel
 from oscine_engine.vocoder.runner import VocoderRunner
 
 REPEATS = 3
-BUDGET_S = 0.4
+BUDGET_S = 0.25
 """Of each stage: no more rows are tried once this is spent. With fledgling all three together take about a second."""
 READ_ROWS = 48
 """Positions of a prompt and a sentence, read at once: the long end of the language model's curve."""

@@ -1,5 +1,8 @@
 """Fixed pools of equal pages with reference counts: the memory of every stream's K/V."""
 
+import math
+
+import numpy as np
 import torch
 
 
@@ -9,6 +12,9 @@ class PoolExhausted(Exception):
 
 class PagePool:
     """`num_pages` pages of `page_shape` in one tensor, `data`, allocated once.
+
+    The memory of a pool on the CPU is the system's until a page is first written, and the last pages to come back are
+    the first to go out again, so what stays resident is what was ever needed at once.
 
     A page is free, owned by one holder, or shared by several (a voice's prefix); it returns to the free list when its
     last holder releases it. Contents are not cleared.
@@ -22,7 +28,7 @@ class PagePool:
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> None:
-        self.data = torch.zeros((num_pages, *page_shape), dtype=dtype, device=device)
+        self.data = _zeros((num_pages, *page_shape), dtype, torch.device(device))
         self._counts = [0] * num_pages
         self._free = list(range(num_pages - 1, -1, -1))
 
@@ -58,3 +64,10 @@ class PagePool:
             self._counts[page] -= 1
             if self._counts[page] == 0:
                 self._free.append(page)
+
+
+def _zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """Zeros that cost nothing before they are written, where the system can give them."""
+    if device.type != "cpu":
+        return torch.zeros(shape, dtype=dtype, device=device)
+    return torch.from_numpy(np.zeros(math.prod(shape) * dtype.itemsize, np.uint8)).view(dtype).view(shape)
