@@ -81,7 +81,8 @@ class Curve:
             if rows <= point[0]:
                 if self.stepped:
                     return point[1]
-                return before[1] + (point[1] - before[1]) * (rows - before[0]) / (point[0] - before[0])
+                straight = before[1] + (point[1] - before[1]) * (rows - before[0]) / (point[0] - before[0])
+                return min(straight, point[1])  # at the point itself, whatever rounding says
             before = point
         return self._beyond(rows)
 

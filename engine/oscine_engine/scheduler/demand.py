@@ -63,17 +63,18 @@ def tightest(listening: Sequence[StreamView], now: float, costs: CostModel, marg
     deadline, the work that is due by then, times `margin`, has to fit before it. (inf, 0) for nobody; negative when
     somebody is late already or will be.
     """
-    # `Demand.add` and `Demand.seconds` for streams that are past their prompts, opened up: this runs in every tick.
+    # `Demand.add` and `Demand.seconds`, opened up: this runs for every stream in every tick.
     least, most_pressed = math.inf, 0
     lm, flow, vocoder, context_s = costs.lm, costs.flow, costs.vocoder, costs.context_s
     lm_factor, flow_factor, vocoder_factor = (margin * factor for factor in costs.correction)
-    reading = lm_steps = euler_most = euler_sum = frames = 0
+    reading = read_rows = lm_steps = euler_most = euler_sum = frames = 0
     upstream = 0.0
     for count, view in enumerate(listening, 1):
         if Stage.VOCODER not in view.ready:
             steps, euler = view.ids_left, view.euler_left
             if steps:
                 reading += 1
+                read_rows += view.lm_rows - 1
                 if steps > lm_steps:
                     lm_steps = steps
             if euler > euler_most:
@@ -81,6 +82,8 @@ def tightest(listening: Sequence[StreamView], now: float, costs: CostModel, marg
             euler_sum += euler
             frames += euler * view.context_frames
             upstream = lm_steps * lm(reading) * lm_factor
+            if read_rows:
+                upstream += (lm(reading + read_rows) - lm(reading)) * lm_factor
             if euler_most:
                 upstream += (euler_most * flow(euler_sum / euler_most) + context_s * frames) * flow_factor
         assert view.dry_at is not None

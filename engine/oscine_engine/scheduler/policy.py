@@ -43,13 +43,10 @@ What is approximated
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import overload
 
 from oscine_engine.scheduler.costs import CostModel
 from oscine_engine.scheduler.demand import tightest
 from oscine_engine.scheduler.views import Stage, StreamView, Tick
-
-__all__ = ["RULES", "Rules", "Stage", "StreamView", "Tick", "pick"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +71,8 @@ class Rules:
 RULES = Rules()
 
 
-@overload
-def pick(views: Sequence[StreamView], now: float) -> Stage | None: ...
-
-
-@overload
-def pick(views: Sequence[StreamView], now: float, costs: CostModel, rules: Rules = RULES) -> Tick | None: ...
-
-
-def pick(
-    views: Sequence[StreamView], now: float, costs: CostModel | None = None, rules: Rules = RULES
-) -> Tick | Stage | None:
+def pick(views: Sequence[StreamView], now: float, costs: CostModel, rules: Rules = RULES) -> Tick | None:
     """The next tick, or None when nobody is ready. Its members are ready in its stage, in order of their need."""
-    if costs is None:
-        return _pick_without_costs(views, now)
     firsts: list[int] = []
     listening: list[int] = []
     for place, view in enumerate(views):
@@ -218,22 +203,4 @@ def _stage_for(group: Sequence[StreamView], costs: CostModel, rules: Rules) -> S
             fetch_s += costs.tick_s(before, len(behind) + unread) - step_s
         if here * fetch_s < count * through_s:
             return before
-    return stage
-
-
-def _pick_without_costs(views: Sequence[StreamView], now: float, margin_s: float = 0.25) -> Stage | None:
-    """The stage to tick for all that are ready in it, by a fixed margin: for a loop that has not measured its costs."""
-    best: tuple[int, float] | None = None
-    stage: Stage | None = None
-    for view in views:
-        if not view.ready:
-            continue
-        if view.dry_at is None:
-            rank = (1, view.arrived)
-        elif view.dry_at - now < margin_s:
-            rank = (0, view.dry_at)
-        else:
-            rank = (2, view.dry_at)
-        if best is None or rank < best:
-            best, stage = rank, max(view.ready)
     return stage
