@@ -4,6 +4,7 @@ import runpy
 import sys
 
 BENCHMARKS = {
+    "chaos": "errors and seconds to recovery when the engine process is killed under running calls",
     "feed": "underruns and lost words when text comes at an agent's pace and stalls",
     "first_packet": "latency, audible onset, real-time factor and underruns of a real server",
     "growth": "whether speech gets dearer as it goes on: chunk times and memory",
@@ -11,6 +12,7 @@ BENCHMARKS = {
     "load": "how many real-time streams at once, refusals, and silence after a cancel",
     "parity": "differences from recorded numbers of the original implementation",
     "resynthesis": "error rate of recordings that went through speech ids and back",
+    "simulate": "the scheduler on cost tables: first packets, underruns and refusals of simulated devices",
     "soak": "whether anything stays behind after many sessions that end in every way",
 }
 

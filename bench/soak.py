@@ -7,14 +7,16 @@ again alone and compared.
 Sessions are drawn ahead from `--seed`: one to four lines each, whole or word by word; a fifth cancels at a random
 moment; a tenth vanishes, half of them with their task and half by doing nothing any more, until the engine ends them;
 one in a hundred has a voice whose numbers overflow, so that what is computed with it is not a number. `--clients` of
-them come at a time. A refused one tries again after the hint. Listeners take what is made as fast as it comes.
+them come at a time, more than the engine has places for (`--max-streams`), and fewer get in where the machine is slow
+(`--utilisation`): a refused one tries again after the hint. Listeners take what is made as fast as it comes.
 
-Before anything is counted every client has spoken a long sentence at the same time, so that memory and threads that an
-engine needs once are there.
+Before anything is counted every client has spoken a long sentence, as many at a time, so that memory and threads that
+an engine needs once are there.
 
 Keys of the printed object:
 
-* `benchmark`, `model`, `host` (as in first_packet), `sessions`, `clients`, `wall_s` (of the sessions);
+* `benchmark`, `model`, `host` (as in first_packet), `sessions`, `clients`, `max_streams`, `wall_s` (of the sessions);
+* `together`: streams in one tick, `p50`, `p95` and `max` of all ticks of the sessions;
 * `ended`: sessions by how they ended: `done`, `dropped`, or the error's code; `audio_s`: heard by those that spoke to
   their end; `refused`: times that admission said no; `unexpected`: what did not end as it was meant to, as texts;
 * `leftovers`: after minus before: `streams`, `pages`, `tasks`, `file_descriptors`, `threads`; all must be 0;
@@ -46,7 +48,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from bench.figures import host, resident
+from bench.figures import host, ranks, resident
 from bench.first_packet import SENTENCES
 from bench.model import add_model, model_directory, model_name
 from bench.soak_check import Keeper, Samples, judged, restore, store, summary
@@ -55,9 +57,8 @@ from oscine_engine.checkpoint.load import Checkpoint, load
 from oscine_engine.engine import Engine, EngineSettings
 from oscine_engine.errors import Cancelled, Idle, InternalError, OscineError, Overloaded, Stalled
 from oscine_engine.events import Audio, Done, Mode, SessionRequest
-from oscine_engine.runtime.trace import Said
-from oscine_engine.session import Session
-from oscine_engine.settings import SessionLimits
+from oscine_engine.runtime.trace import Said, Ticked, Trace
+from oscine_engine.session import Session, SessionLimits
 
 SURVIVORS = 30
 MOST_MEMORY_GROWTH = 0.02
@@ -269,29 +270,37 @@ async def run(engine: Engine, sessions: Sequence[Plan], clients: int, tally: Tal
 Kept = dict[int, list[Said]]
 
 
-async def soak(checkpoint: Checkpoint, sessions: Sequence[Plan], clients: int, seed: int, loud: bool) -> dict[str, Any]:
+async def soak(
+    checkpoint: Checkpoint, sessions: Sequence[Plan], settings: EngineSettings, clients: int, seed: int, loud: bool
+) -> dict[str, Any]:
     """Everything there is to print, from `sessions` on."""
     speaking = [plan.seed for plan in sessions if plan.kind is Kind.SPEAKS]
     keep = Keeper(frozenset(random.Random(seed).sample(speaking, min(SURVIVORS, len(speaking)))))
-    settings = EngineSettings(max_streams=clients, session=SessionLimits(idle_s=GONE_S, stall_s=GONE_S))
+    sizes: Counter[int] = Counter()
     tally = Tally()
+
+    def watch(event: Trace) -> None:
+        keep(event)
+        if isinstance(event, Ticked):
+            sizes[len(event.seeds)] += 1
 
     def progress(what: str) -> None:
         if loud:
             print(what, file=sys.stderr, flush=True)
 
     with tempfile.TemporaryDirectory(prefix="oscine-soak-") as place:
-        async with Engine(poisoned(checkpoint), settings, observe=keep) as engine:
+        async with Engine(poisoned(checkpoint), settings, observe=watch) as engine:
             progress(f"{clients} clients warm up")
             warm = [Plan(Kind.SPEAKS, (WARM_UP,), 0.0, Mode.SENTENCE, 10**6 + number, 0.0) for number in range(clients)]
             await run(engine, warm, clients, Tally(), keep, Path(place))
             await drained(engine)
             before, memory = Held.now(engine), resident()
+            sizes.clear()
             began = time.monotonic()
             progress(f"{len(sessions)} sessions")
             kept = await run(engine, sessions, clients, tally, keep, Path(place))
             await drained(engine)
-            wall_s = time.monotonic() - began
+            wall_s, together = time.monotonic() - began, sorted(sizes.elements())
             await ends(tally.abandoned, tally)
             tally.abandoned.clear()
             after, grown = Held.now(engine), resident()
@@ -309,7 +318,9 @@ async def soak(checkpoint: Checkpoint, sessions: Sequence[Plan], clients: int, s
     return {
         "sessions": len(sessions),
         "clients": clients,
+        "max_streams": settings.max_streams,
         "wall_s": round(wall_s, 1),
+        "together": ranks(together, 50, 95, 100, digits=0),
         "ended": dict(sorted(tally.ended.items())),
         "audio_s": round(tally.audio_s, 1),
         "refused": tally.refused,
@@ -337,6 +348,9 @@ def main() -> None:
     add_model(parser)
     parser.add_argument("--sessions", type=int, default=500, help="default %(default)s")
     parser.add_argument("--clients", type=int, default=16, help="at a time (default %(default)s)")
+    usual = EngineSettings()
+    parser.add_argument("--max-streams", type=int, default=usual.max_streams, help="default %(default)s")
+    parser.add_argument("--utilisation", type=float, default=usual.utilisation, help="default %(default)s")
     parser.add_argument("--seed", type=int, default=0, help="draws the sessions (default %(default)s)")
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
     options = parser.parse_args()
@@ -348,7 +362,13 @@ def main() -> None:
     try:
         with model_directory(options.model) as model:
             torch.set_num_threads(1)
-            figures = asyncio.run(soak(load(model), drawn, options.clients, options.seed, not options.json))
+            settings = EngineSettings(
+                max_streams=options.max_streams,
+                utilisation=options.utilisation,
+                session=SessionLimits(idle_s=GONE_S, stall_s=GONE_S),
+            )
+            soaking = soak(load(model), drawn, settings, options.clients, options.seed, not options.json)
+            figures = asyncio.run(soaking)
     except (OSError, OscineError) as error:
         raise SystemExit(f"bench.soak: {error}") from error
     result = {"benchmark": "soak", "model": model_name(options.model), "host": machine, **figures}

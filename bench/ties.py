@@ -33,8 +33,8 @@ def margin(logits: Tensor, draw: Draw, runner: LMRunner) -> float:
     before = kept.cumsum(-1) - kept
     edge = float((before - sampling.top_p).abs().min())
     count = int(inside.sum())
-    last, outside = probs[0].topk(count + 1).values[-2:].log().tolist()
-    edge = min(edge, last - outside)
+    last, outside = probs[0].topk(count + 1).values[-2:].log()
+    edge = min(edge, float(last - outside))
     first, second = (torch.tensor([[noise.key(draw.seed, len(draw.said), use)]]) for use in (0, 1))
     scores = torch.where(inside, kept.double().log() + noise.gumbel(first, ids), -torch.inf)
     found = min(edge, _gap(scores))
