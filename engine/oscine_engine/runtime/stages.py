@@ -261,13 +261,18 @@ class Stages:
             self._finish(segment)
         return Chunk(segment, mel)
 
-    def vocode(self, lanes: Sequence[Lane]) -> list[NDArray[np.float32]]:
-        """Turn each lane's waiting mel into samples."""
-        waiting = [(segment, segment.mel) for lane in lanes if (segment := lane.sounding) and segment.mel is not None]
-        samples = self.vocoder.step([(segment.vocoder, mel, segment.solved) for segment, mel in waiting])
-        for segment, _ in waiting:
-            segment.mel = None
-        return samples
+    def vocode(self, lanes: Sequence[Lane]) -> list[NDArray[np.float32] | None]:
+        """Turn each lane's waiting mel into samples; None for one without."""
+        waiting = {
+            place: (segment, segment.mel)
+            for place, lane in enumerate(lanes)
+            if (segment := lane.sounding) and segment.mel is not None
+        }
+        samples = self.vocoder.step([(segment.vocoder, mel, segment.solved) for segment, mel in waiting.values()])
+        outcomes: list[NDArray[np.float32] | None] = [None] * len(lanes)
+        for (place, (segment, _)), wave in zip(waiting.items(), samples, strict=True):
+            outcomes[place], segment.mel = wave, None
+        return outcomes
 
     def said(self, seed: int, segment: Segment) -> Said:
         """What an observer is told of a segment that has sounded."""
