@@ -117,6 +117,7 @@ async def test_a_loop_that_does_not_run_opens_nothing(checkpoint: Checkpoint) ->
         stream.speak(HELLO)
     assert isinstance(await heard.end(), Cancelled)
     assert not device.loop.serving and not device.loop.failed
+    assert "oscine-device" not in {thread.name for thread in threading.enumerate()}
     with pytest.raises(Cancelled, match="not running"):
         await device.loop.open(options(), Heard())
     assert device.load_now == (0, 0)

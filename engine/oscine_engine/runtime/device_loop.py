@@ -99,9 +99,10 @@ class DeviceLoop:
         self._ready.result()
 
     def close(self) -> None:
-        """End every stream with Cancelled and join the thread."""
+        """End every stream with Cancelled and join the thread. Does nothing before `start`."""
         self._post(self._shut)
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
 
     async def open(self, options: StreamOptions, deliver: Deliver) -> LoopStream:
         """Admit a stream, between two ticks.
@@ -165,7 +166,10 @@ class DeviceLoop:
             log.critical("the device loop failed: its streams end, and the engine takes no more", exc_info=True)
             self._stop(State.FAILED)
             for stream in list(core.streams):
-                core.end(stream, InternalError("the engine has failed; restart it"))
+                try:
+                    core.end(stream, InternalError("the engine has failed; restart it"))
+                except Exception:
+                    log.exception("a stream of the failed loop could not be freed")
 
     def _obey(self, *, wait: bool) -> None:
         """Run the commands that are there; with `wait`, at least one."""
