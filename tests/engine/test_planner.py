@@ -189,16 +189,26 @@ def test_blanks_in_front_change_nothing(front_end: FrontEnd, mode: Mode, text: s
 
 
 @pytest.mark.parametrize("mode", list(Mode))
-def test_a_long_sentence_goes_on_in_further_segments(front_end: FrontEnd, mode: Mode) -> None:
-    text = "It is 31415926535897932384626433832795, and so on, " * 4 + "and that was all of it."
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It is 31415926535897932384626433832795, and so on, " * 4 + "and that was all of it.",
+        "今天的天气比昨天好一些所以大家决定先去山上走走再到河边的小店里吃一碗热汤面然后坐下午三点的火车" * 2,
+    ],
+)
+def test_a_long_sentence_goes_on_in_further_segments(front_end: FrontEnd, mode: Mode, text: str) -> None:
     made = segments(planned(front_end, mode, [text]))
     assert len(made) > 1
     assert {whole for whole, _ in made} <= {mode is Mode.SENTENCE, mode is not Mode.INTERLEAVED}
     assert list(made[-1][1])[-12:] == front_end.whole(text)[-12:]
+    assert segments(planned(front_end, mode, list(text))) == made
 
 
 @pytest.mark.parametrize("mode", list(Mode))
-@pytest.mark.parametrize(("text", "finished"), [("We left the U.S.", True), ("We left the", False), ("\ud83d", False)])
+@pytest.mark.parametrize(
+    ("text", "finished"),
+    [("We left the U.S.", True), ("We left the", False), ("\ud83d", False), ("We left.\ud83d", False)],
+)
 def test_it_tells_whether_what_waits_looks_finished(front_end: FrontEnd, mode: Mode, text: str, finished: bool) -> None:
     planner = Planner(front_end, mode)
     assert not planner.finished

@@ -225,8 +225,9 @@ async def test_a_wait_that_is_none_is_refused(room: Room, quiet_s: float) -> Non
 async def test_text_that_waits_for_its_turn_is_on_its_way(room: Room) -> None:
     session, stream = await room.open()
     async with session:
-        await session.append("Hi. " * (MOST_SENTENCES + 1) + "We left the U.S.")
+        first = asyncio.create_task(session.append("Hi. " * (MOST_SENTENCES + 1) + "We left the U.S."))
         writing = asyncio.create_task(session.append(" They stayed."))
+        await first
         await settle()
         before = len(stream.said)
         room.clock.pass_s(1.0)

@@ -92,6 +92,14 @@ def pieces(front_end: FrontEnd, text: str) -> list[list[int]]:
     return [*first[:-1], first[-1] + last[0], *last[1:]]
 
 
+def test_a_reader_is_as_new_after_its_sentence(phones: FrontEnd) -> None:
+    reader = phones.pieces()
+    text = "it was the year of plain bread and then, " * 4
+    assert len(reader.push(text) + reader.finish()[1:]) == 1
+    again = reader.push(text) + reader.finish()[1:]
+    assert len(again) == 1
+
+
 @pytest.mark.parametrize("name", WORST)
 @pytest.mark.parametrize("rules", ["phones", "plain"])
 def test_the_ids_of_a_piece_fit_the_pages_of_a_segment(rules: str, name: str, request: pytest.FixtureRequest) -> None:
