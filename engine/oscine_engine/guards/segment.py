@@ -6,16 +6,17 @@
     no sound for LONGEST_SILENCE_S behind sound             the mel     back to what the flow has used
     no sound for LONGEST_START_S at the start               the mel     the sentence starts again
     a whole sentence without sound                          the mel     the sentence starts again
-    as many ids as its text allows, not ended by itself     the ids     an error
+    as many ids as its text allows, no end in sight         the ids     an error
 
 The first sign gives the sentence one more attempt, with another seed; the next one is an error, as the cap is: what
 came before it has been heard already. Where an attempt goes back to depends on ids and mel alone, never on how far the
 stages happened to be, so that one seed gives the same speech under any load. To that end ids that begin to look like a
 loop are held back, HELD_IDS of them at most, until it is known to be one or not.
 
-Text that repeats itself ("no, no, no, no, no") may sound like a loop for as long as that takes at a slow pace.
-Short texts may reach their cap by themselves (one character may take all the ids of its factor), so it is no fault
-below SHORT_IDS. Too short speech is not looked for: the language model cannot end before its minimum.
+Text that repeats itself ("no, no, no, no, no") may sound like a loop for as long as that takes at a slow pace, and one
+that is mostly repetition is cut at its cap without ado: nobody counts along. Short texts may reach their cap by
+themselves (one character may take all the ids of its factor), so it is no fault below SHORT_IDS. Too short speech is
+not looked for: the language model cannot end before its minimum.
 """
 
 from collections.abc import Sequence
@@ -139,7 +140,7 @@ class SegmentGuard:
                 return Said([], self._again("it fell silent", self._passed[-1]))
             if loop is Loop.NONE or count - self._cleared > HELD_IDS:
                 self._cleared = count
-        if capped and len(ids) >= SHORT_IDS:
+        if capped and len(ids) >= SHORT_IDS and 2 * echo(text) <= len(text):
             return Said([], RunAway(f"a sentence did not end within {len(ids)} speech ids; {ADVICE}"))
         if done:
             self._cleared = len(ids)

@@ -141,6 +141,14 @@ def test_a_sentence_that_does_not_end_is_an_error_unless_it_is_short() -> None:
         assert SegmentGuard(RULES, seed=1).said(SPEECH[:count], done=True, capped=False).verdict is None
 
 
+@pytest.mark.parametrize(("once", "repeats", "fault"), [(20, 3, True), (4, 9, False), (0, 30, False)])
+def test_a_text_that_is_mostly_repetition_is_cut_at_its_cap(once: int, repeats: int, fault: bool) -> None:
+    text = list(range(100, 100 + once)) + [60, 61] * repeats
+    said = SegmentGuard(RULES, seed=1).said(SPEECH[:200], text=text, done=True, capped=True)
+    assert isinstance(said.verdict, RunAway) == fault
+    assert said.ids == ([] if fault else SPEECH[:200])
+
+
 def test_silence_behind_sound_is_taken_back_to_what_the_flow_has_used() -> None:
     guard = SegmentGuard(RULES, seed=1)
     tell(guard, SPEECH[:200])
