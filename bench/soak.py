@@ -10,8 +10,8 @@ one in a hundred has a voice whose numbers overflow, so that what is computed wi
 them come at a time, more than the engine has places for (`--max-streams`), and fewer get in where the machine is slow
 (`--utilisation`): a refused one tries again after the hint. Listeners take what is made as fast as it comes.
 
-Before anything is counted every client has spoken a long sentence, as many at a time, so that memory and threads that
-an engine needs once are there.
+Before anything is counted every client has spoken a long sentence, and three or so like the others, so that memory and
+threads that an engine needs once are there.
 
 Keys of the printed object:
 
@@ -25,6 +25,15 @@ Keys of the printed object:
   with others where both were right, since the draw at which they part was closer than rounding (`tie_margins`: how far
   apart the two best scores, or the nucleus and its edge, were there); `different`: segments that are no tie, which must
   be 0; `mel_max` and `wave_max`: largest differences where the ids are the same, at most 1e-3 and 2e-2; `ok`.
+
+With `--grpc` the sessions are calls to `oscine serve` in processes of its own. Clients that vanish are processes with
+five calls each, half of them killed and half frozen, which the service must miss by itself; nobody is poisoned and
+nothing is spoken again. There is no `together` and no `survivors`, and more or other keys are:
+
+* `status_lost`: calls tried again because they ended while text was on its way, and the client's library did not say
+  how; `vanished`: calls of `killed` and of `frozen` clients; `missed_s`: from the end of the other calls until nothing
+  of theirs was left; `leftovers`: of `service` and `engine`, the two processes, `file_descriptors` and `threads`, and
+  `places`: calls that were let in at once before and are not after; `memory_growth` and `memory_mib` of both processes.
 
 The exit status is 1 if anything is not as it must be.
 """
@@ -40,7 +49,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -48,15 +57,17 @@ from typing import Any
 import numpy as np
 import torch
 
+from bench import soak_wire
+from bench.client import ServerFailed
 from bench.figures import host, ranks, resident
 from bench.first_packet import SENTENCES
 from bench.model import add_model, model_directory, model_name
 from bench.soak_check import Keeper, Samples, judged, restore, store, summary
-from bench.soak_plan import Kind, Plan, plans
+from bench.soak_plan import Kind, Plan, plans, warm_ups
 from oscine_engine.checkpoint.load import Checkpoint, load
 from oscine_engine.engine import Engine, EngineSettings
 from oscine_engine.errors import Cancelled, Idle, InternalError, OscineError, Overloaded, Stalled
-from oscine_engine.events import Audio, Done, Mode, SessionRequest
+from oscine_engine.events import Audio, Done, SessionRequest
 from oscine_engine.runtime.trace import Said, Ticked, Trace
 from oscine_engine.session import Session, SessionLimits
 
@@ -66,7 +77,6 @@ GONE_S = 3.0
 """After this long without a sign of its client the engine ends a session."""
 DRAIN_S = 60.0
 POISON = "poisoned"
-WARM_UP = "We went on along the river, past the mill and the old bridge, to where the road turns north, and then " * 3
 
 
 @dataclass(slots=True)
@@ -97,7 +107,7 @@ async def admitted(engine: Engine, request: SessionRequest, tally: Tally) -> Ses
             await asyncio.sleep(refusal.retry_after_s)
 
 
-async def say(session: Session, plan: Plan) -> None:
+async def write(session: Session, plan: Plan) -> None:
     for part in plan.parts:
         await session.append(part)
         await asyncio.sleep(plan.pause_s)
@@ -122,7 +132,7 @@ async def hear(session: Session) -> Samples:
 async def converse(session: Session, plan: Plan) -> Samples:
     """Say and hear at the same time; both end when one fails."""
     async with session, asyncio.TaskGroup() as group:
-        group.create_task(say(session, plan))
+        group.create_task(write(session, plan))
         hearing = group.create_task(hear(session))
     return hearing.result()
 
@@ -146,7 +156,7 @@ async def dropping(session: Session, plan: Plan) -> Samples | None:
 
 async def deafening(session: Session, plan: Plan) -> Samples | None:
     """The client stops in the middle, and nothing says so; None if it did before the end."""
-    talk = asyncio.gather(say(session, plan), hear(session))
+    talk = asyncio.gather(write(session, plan), hear(session))
     try:
         _, wave = await asyncio.wait_for(talk, plan.after_s)
     except TimeoutError:
@@ -271,11 +281,16 @@ Kept = dict[int, list[Said]]
 
 
 async def soak(
-    checkpoint: Checkpoint, sessions: Sequence[Plan], settings: EngineSettings, clients: int, seed: int, loud: bool
+    checkpoint: Checkpoint,
+    warm: Sequence[Plan],
+    sessions: Sequence[Plan],
+    settings: EngineSettings,
+    clients: int,
+    say: Callable[[str], object],
 ) -> dict[str, Any]:
-    """Everything there is to print, from `sessions` on."""
+    """Everything there is to print, from `sessions` on; `warm` is not counted."""
     speaking = [plan.seed for plan in sessions if plan.kind is Kind.SPEAKS]
-    keep = Keeper(frozenset(random.Random(seed).sample(speaking, min(SURVIVORS, len(speaking)))))
+    keep = Keeper(frozenset(random.Random(0).sample(speaking, min(SURVIVORS, len(speaking)))))
     sizes: Counter[int] = Counter()
     tally = Tally()
 
@@ -284,27 +299,22 @@ async def soak(
         if isinstance(event, Ticked):
             sizes[len(event.seeds)] += 1
 
-    def progress(what: str) -> None:
-        if loud:
-            print(what, file=sys.stderr, flush=True)
-
     with tempfile.TemporaryDirectory(prefix="oscine-soak-") as place:
         async with Engine(poisoned(checkpoint), settings, observe=watch) as engine:
-            progress(f"{clients} clients warm up")
-            warm = [Plan(Kind.SPEAKS, (WARM_UP,), 0.0, Mode.SENTENCE, 10**6 + number, 0.0) for number in range(clients)]
+            say(f"{clients} clients warm up")
             await run(engine, warm, clients, Tally(), keep, Path(place))
             await drained(engine)
             before, memory = Held.now(engine), resident()
             sizes.clear()
             began = time.monotonic()
-            progress(f"{len(sessions)} sessions")
+            say(f"{len(sessions)} sessions")
             kept = await run(engine, sessions, clients, tally, keep, Path(place))
             await drained(engine)
             wall_s, together = time.monotonic() - began, sorted(sizes.elements())
             await ends(tally.abandoned, tally)
             tally.abandoned.clear()
             after, grown = Held.now(engine), resident()
-            progress(f"{len(kept)} once more, alone")
+            say(f"{len(kept)} once more, alone")
             verdicts = []
             for plan in sessions:
                 if plan.seed in kept:
@@ -352,28 +362,40 @@ def main() -> None:
     parser.add_argument("--max-streams", type=int, default=usual.max_streams, help="default %(default)s")
     parser.add_argument("--utilisation", type=float, default=usual.utilisation, help="default %(default)s")
     parser.add_argument("--seed", type=int, default=0, help="draws the sessions (default %(default)s)")
+    parser.add_argument("--grpc", action="store_true", help="through the service")
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
     options = parser.parse_args()
     if options.sessions < 1 or options.clients < 1:
         parser.error("--sessions and --clients count from 1")
     machine = host()
-    lines = SENTENCES.read_text(encoding="utf-8").split("\n")
-    drawn = plans(options.sessions, [text for text in lines if text.strip()], options.seed)
+
+    def say(what: str) -> None:
+        if not options.json:
+            print(what, file=sys.stderr, flush=True)
+
+    lines = [text for text in SENTENCES.read_text(encoding="utf-8").splitlines() if text.strip()]
+    drawn, warm = plans(options.sessions, lines, options.seed), warm_ups(options.clients, lines, options.seed)
     try:
         with model_directory(options.model) as model:
             torch.set_num_threads(1)
-            settings = EngineSettings(
-                max_streams=options.max_streams,
-                utilisation=options.utilisation,
-                session=SessionLimits(idle_s=GONE_S, stall_s=GONE_S),
-            )
-            soaking = soak(load(model), drawn, settings, options.clients, options.seed, not options.json)
-            figures = asyncio.run(soaking)
-    except (OSError, OscineError) as error:
+            if options.grpc:
+                most = options.max_streams
+                through = soak_wire.soak(model, warm, drawn, options.clients, most, say)
+                figures = asyncio.run(through)
+                good = soak_wire.passed(figures, MOST_MEMORY_GROWTH)
+            else:
+                settings = EngineSettings(
+                    max_streams=options.max_streams,
+                    utilisation=options.utilisation,
+                    session=SessionLimits(idle_s=GONE_S, stall_s=GONE_S),
+                )
+                figures = asyncio.run(soak(load(model), warm, drawn, settings, options.clients, say))
+                good = passed(figures)
+    except (OSError, OscineError, ServerFailed) as error:
         raise SystemExit(f"bench.soak: {error}") from error
     result = {"benchmark": "soak", "model": model_name(options.model), "host": machine, **figures}
     print(json.dumps(result) if options.json else "\n".join(f"{key:20} {value}" for key, value in result.items()))
-    sys.exit(0 if passed(result) else 1)
+    sys.exit(0 if good else 1)
 
 
 if __name__ == "__main__":

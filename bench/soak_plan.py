@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from bench.pacing import pieces
@@ -66,3 +66,14 @@ def plans(count: int, lines: Sequence[str], seed: int = 0) -> list[Plan]:
         pause_s = draw.uniform(0, LONGEST_PAUSE_S)
         made.append(Plan(kind, parts, pause_s, draw.choice(list(Mode)), number + 1, draw.uniform(0, LATEST_S)))
     return made
+
+
+WARM_UP = "We went on along the river, past the mill and the old bridge, to where the road turns north, and then " * 3
+
+
+def warm_ups(clients: int, lines: Sequence[str], seed: int = 0) -> list[Plan]:
+    """What is spoken before anything is counted: a long sentence for every client, then sessions like the others, so
+    that whatever grows once with the sizes that occur has grown."""
+    first = Plan(Kind.SPEAKS, (WARM_UP,), 0.0, Mode.SENTENCE, 0, 0.0)
+    others = [plan for plan in plans(4 * clients, lines, seed + 1) if plan.kind is Kind.SPEAKS]
+    return [replace(plan, seed=10**6 + place) for place, plan in enumerate([first] * clients + others)]

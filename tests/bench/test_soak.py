@@ -9,7 +9,7 @@ import torch
 
 from bench.soak import Held, passed, told
 from bench.soak_check import Keeper, Spoken, Verdict, judged, largest, parting, restore, store, summary
-from bench.soak_plan import LATEST_S, LONGEST_PAUSE_S, Kind, kinds, plans
+from bench.soak_plan import LATEST_S, LONGEST_PAUSE_S, WARM_UP, Kind, kinds, plans, warm_ups
 from bench.ties import ROUNDING, Dictated, closeness, margin
 from oscine_engine.checkpoint import synthetic
 from oscine_engine.checkpoint.load import Checkpoint, load
@@ -47,6 +47,14 @@ def test_a_soak_is_drawn_from_its_seed() -> None:
     for plan in made:
         assert 0 <= plan.pause_s <= LONGEST_PAUSE_S and 0 <= plan.after_s <= LATEST_S
         assert any("".join(plan.parts).startswith(line) for line in LINES)
+
+
+def test_a_warm_up_has_a_long_sentence_for_everyone_and_seeds_of_its_own() -> None:
+    warm, counted = warm_ups(4, LINES), plans(50, LINES)
+    assert [plan.parts for plan in warm[:4]] == [(WARM_UP,)] * 4 and len(warm) > 8
+    assert {plan.kind for plan in warm} == {Kind.SPEAKS}
+    seeds = {plan.seed for plan in warm}
+    assert len(seeds) == len(warm) and not seeds & {plan.seed for plan in counted}
 
 
 def test_errors_come_out_of_their_groups() -> None:
