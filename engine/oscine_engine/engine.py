@@ -1,7 +1,6 @@
 """A whole engine in one process: load a model, open sessions."""
 
 import asyncio
-from dataclasses import astuple
 from types import TracebackType
 from typing import Self
 
@@ -9,7 +8,7 @@ import torch
 
 from oscine_engine.checkpoint.load import Checkpoint, load
 from oscine_engine.front import Front, VoiceInfo
-from oscine_engine.runtime.device import Device, DeviceLimits, Load
+from oscine_engine.runtime.device import Device, Load
 from oscine_engine.runtime.trace import Observe
 from oscine_engine.settings import EngineSettings
 from oscine_engine.text.front_end import FrontEnd
@@ -24,8 +23,7 @@ class Engine(Front):
     """
 
     def __init__(self, checkpoint: Checkpoint, settings: EngineSettings, observe: Observe | None = None) -> None:
-        limits = DeviceLimits(*astuple(settings.limits))
-        self._device = Device(checkpoint, limits, settings.device, observe=observe)
+        self._device = Device(checkpoint, settings.limits, settings.device, observe=observe)
         super().__init__(
             self._device.loop,
             FrontEnd(checkpoint.config.text.front_end, checkpoint.tokenizer),

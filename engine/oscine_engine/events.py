@@ -71,6 +71,7 @@ class Stats:
 
     A listener who plays at once can run dry in two ways: `underruns` times, `underrun_s` seconds in all, because what
     it was to hear was not computed in time, and `starved` times, `starved_s` seconds, because its text came too late.
+    A wait after a flush is neither: that is how a client says that it pauses.
     """
 
     audio_s: float
