@@ -34,14 +34,14 @@ class Loop(IntEnum):
 
 def looping(ids: Sequence[int]) -> Loop:
     """How much `ids` look like a loop at their end. What comes before the last LOOKED_AT ids does not count."""
+    # An id that was not said within the last two seconds closes no circle: mostly this is all there is to do.
+    if not ids or ids[-1] not in ids[-1 - LONGEST_PERIOD : -1]:
+        return Loop.NONE
     return max(_by_run(ids), _by_variety(ids))
 
 
 def _by_run(ids: Sequence[int]) -> Loop:
-    if not ids:
-        return Loop.NONE
     last, before = ids[-1], ids[-1 - LONGEST_PERIOD : -1]
-    # Almost no id has been said within the last two seconds, so this is nearly always all there is to do.
     periods = [len(before) - place for place, other in enumerate(before) if other == last]
     run = max((_matched(ids, period) for period in periods), default=0)
     return Loop.CERTAIN if run >= CERTAIN_RUN else Loop.SUSPECTED if run >= SUSPECT_RUN else Loop.NONE
