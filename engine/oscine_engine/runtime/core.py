@@ -83,7 +83,7 @@ class Core:
         refusal = admit(self._views(now), self.costs, now, self.bounds.limits, self.bounds.pace)
         if refusal is not None:
             raise Overloaded(f"{refusal.reason}; try again", refusal.retry_after_s)
-        lane = Lane(self.stages.voices.pin(options.voice))
+        lane = Lane(self.stages.voices.pin(options.voice), credit=self._max_waiting)
         stream = Stream(options, deliver, lane, Listener(self._rate, arrived=now), stale=False)
         self.streams.append(stream)
         self._touch(stream)
@@ -121,14 +121,13 @@ class Core:
         """The listener's side took `samples` more."""
         if not stream.ended:
             stream.listener.note_taken(samples)
-            self._hold(stream)
+            self._lend(stream)
 
     def played(self, stream: Stream, samples: int) -> None:
         """The listener has played `samples` in all."""
         if not stream.ended:
             stream.listener.note_played(samples, self._clock())
-            self._touch(stream)
-            self._hold(stream)
+            self._lend(stream)
 
     def end(self, stream: Stream, outcome: Done | OscineError) -> None:
         """Deliver the last event and free everything; a stream that has ended already stays as it is."""
@@ -289,7 +288,7 @@ class Core:
                 stream.held.append(samples)
             else:
                 self._send(stream, samples)
-            self._hold(stream)
+            self._lend(stream)
         if last:
             self._leave(stream, segment)
 
@@ -365,11 +364,10 @@ class Core:
         listener.note_sent(samples.size, self._clock())
         stream.deliver(audio)
 
-    def _hold(self, stream: Stream) -> None:
-        held = stream.listener.ahead + stream.held_samples > self._max_waiting
-        if held != stream.lane.held:
-            stream.lane.held = held
-            self._touch(stream)
+    def _lend(self, stream: Stream) -> None:
+        """Reckon anew how far the stream may run ahead."""
+        stream.lane.credit = self._max_waiting - stream.listener.ahead - stream.held_samples
+        self._touch(stream)
 
     def _begin(self, stream: Stream, whole: bool) -> Segment:
         segment = self._open_segment(stream, whole, segment_seed(stream.options.seed, stream.begun))

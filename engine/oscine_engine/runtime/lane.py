@@ -49,12 +49,17 @@ class Segment:
 class Lane:
     """The first segment sounds; the language model, and once the first is solved the flow, may be at the second.
 
-    held: the listener has enough audio waiting, so no chunk begins.
+    credit: samples that may still be made ready before the listener takes some; below 0 no chunk begins.
     """
 
     voice: CachedVoice
     segments: deque[Segment] = field(default_factory=deque)
-    held: bool = False
+    credit: int = 0
+
+    @property
+    def held(self) -> bool:
+        """The listener has enough waiting."""
+        return self.credit < 0
 
     @property
     def sounding(self) -> Segment | None:

@@ -77,6 +77,7 @@ class Stages:
         self._ratio = config.token_mel_ratio
         self._wanted = config.dit.static_chunk_size // config.token_mel_ratio + config.pre_lookahead_len
         """Speech ids in hand with which a chunk can begin."""
+        self._frame = vocoder.network.config.samples_per_frame
         self._behind = vocoder.network.config.conv_pre_look_right
         """Mel frames the vocoder holds back."""
 
@@ -104,7 +105,7 @@ class Stages:
                 steps, frames = self.flow.n_timesteps, self._chunk_frames
                 context = voice.prompt_frames + segment.frames + frames
                 if have >= self._wanted or (segment.complete and have > 0 and segment.given):
-                    if not lane.held and not build and self._room(segment):
+                    if not build and self._room(lane, segment):
                         mask |= FLOW
                     frames = min(frames, self._ratio * have)
                 elif not segment.complete:
@@ -115,9 +116,10 @@ class Stages:
             frames = mel.shape[0]
         return Prospect(SETS[mask], ids, rows, build + steps, context, max(1, frames))
 
-    def _room(self, segment: Segment) -> bool:
-        """At most one chunk waits for the vocoder while the next is solved."""
-        return segment.mel is None or segment.mel.shape[0] <= self._chunk_frames
+    def _room(self, lane: Lane, segment: Segment) -> bool:
+        """Whether a chunk may begin: not beyond the credit, and with at most one chunk waiting for the vocoder."""
+        waiting = 0 if segment.mel is None else segment.mel.shape[0]
+        return lane.credit >= waiting * self._frame and waiting <= self._chunk_frames
 
     def add_text(self, segment: Segment, ids: Sequence[int]) -> None:
         """Append text. Raises InvalidInput, at once, for more than the segment's share of pages can ever hold."""
