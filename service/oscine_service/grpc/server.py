@@ -24,9 +24,11 @@ LONGEST_MS, LONGEST_S = 2**31 - 1, 1e9
 def _options(limits: Limits) -> tuple[tuple[str, int], ...]:
     return (
         ("grpc.keepalive_time_ms", _ms(limits.ping_after_s)),
+        # Both: part of grpc's releases wait for an answer as the first says, the others as the second does, a minute.
         ("grpc.keepalive_timeout_ms", _ms(limits.ping_timeout_s)),
+        ("grpc.http2.ping_timeout_ms", _ms(limits.ping_timeout_s)),
         ("grpc.keepalive_permit_without_calls", 1),
-        # A call may be quiet for long in both directions; grpc would stop asking after two times.
+        # A call may be quiet for long in both directions; nobody is to stop asking after two times.
         ("grpc.http2.max_pings_without_data", 0),
         # Clients may ask as often as this; grpc closes connections that ask more than twice in five minutes.
         ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
