@@ -5,6 +5,7 @@ import sys
 
 BENCHMARKS = {
     "chaos": "errors and seconds to recovery when the engine process is killed under running calls",
+    "evenness": "whether a long text stays as loud and as cheap to its end",
     "feed": "underruns and lost words when text comes at an agent's pace and stalls",
     "first_packet": "latency, audible onset, real-time factor and underruns of a real server",
     "growth": "whether speech gets dearer as it goes on: chunk times and memory",

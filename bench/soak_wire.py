@@ -207,7 +207,7 @@ async def soak(
         while time.monotonic() < until:
             after = {name: Held.by(each) for name, each in pids.items()}
             left = {name: after[name].beyond(before[name]) for name in pids}
-            if not any(count for each in left.values() for count in each.values()):
+            if not any(count > 0 for each in left.values() for count in each.values()):
                 break
             await asyncio.sleep(0.5)
         missed_s = time.monotonic() - began - wall_s
@@ -228,7 +228,7 @@ async def soak(
         "refused": tally.refused,
         "status_lost": tally.status_lost,
         "unexpected": tally.unexpected,
-        "leftovers": {**left, "places": before_places - after_places},
+        "leftovers": {**left, "places": max(0, before_places - after_places)},
         "memory_growth": {name: round(after[name].memory / before[name].memory - 1, 4) for name in pids},
         "memory_mib": {
             name: {"before": round(before[name].memory / 2**20, 1), "after": round(after[name].memory / 2**20, 1)}
@@ -243,7 +243,7 @@ def passed(result: dict[str, Any], most_growth: float) -> bool:
     return (
         not result["unexpected"]
         and not left["places"]
-        and not any(count for name in ("service", "engine") for count in left[name].values())
+        and not any(count > 0 for name in ("service", "engine") for count in left[name].values())
         and max(result["memory_growth"].values()) <= most_growth
     )
 
