@@ -12,11 +12,11 @@ errors; `syllables` (toneless pinyin) looks through them.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 from bench.asr import INSTALL, Language, MissingPackage
+from training.ctc import edits as edits
 
 METRIC: dict[Language, str] = {"en": "wer", "zh": "cer"}
 
@@ -76,13 +76,3 @@ def syllables(text: str) -> list[str]:
     from pypinyin import lazy_pinyin
 
     return list(lazy_pinyin("".join(characters(text))))
-
-
-def edits(said: Sequence[str], wanted: Sequence[str]) -> int:
-    """Least number of substitutions, insertions and deletions that make `wanted` of `said`."""
-    row = list(range(len(wanted) + 1))
-    for i, a in enumerate(said, 1):
-        diagonal, row[0] = row[0], i
-        for j, b in enumerate(wanted, 1):
-            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (a != b))
-    return row[-1]

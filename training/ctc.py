@@ -6,6 +6,7 @@ posteriors, not from autograd through the recursion.
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import torch
@@ -85,8 +86,8 @@ def greedy(log_probs: Tensor, frames: Tensor) -> list[list[int]]:
     return rows
 
 
-def edits(a: list[int], b: list[int]) -> int:
-    """Edit distance of two sequences."""
+def edits(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
+    """Least number of substitutions, insertions and deletions that make one sequence of the other."""
     row = list(range(len(b) + 1))
     for i, x in enumerate(a, 1):
         diagonal, row[0] = row[0], i

@@ -6,7 +6,7 @@ import io
 import json
 import tarfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from torch import Tensor
 from oscine_engine.checkpoint import layout
 from oscine_engine.features import kaldi_fbank80, mel24k, resample, whisper128
 from oscine_engine.text.marks import END_OF_PROMPT, VOICE_TAGS
-from oscine_engine.voices.prompt import Language, VoicePrompt
+from oscine_engine.voices.prompt import Language, VoicePrompt, aligned
 from training.data import VOICES
 
 RATE, SAMPLES_PER_TOKEN = 24000, 960
@@ -96,20 +96,19 @@ def prompt(source: Source, transcript: str, wave: Tensor, embedding: Tensor, enc
     """The voice prompted with `wave`, shortened at its start so that the first chunk comes early (see HEAD_START)."""
     tokens, mel = encoders.tokens(wave), mel24k(wave).T
     count = min(len(tokens), len(mel) // 2)
-    kept = count - (count - (CHUNK - HEAD_START)) % CHUNK
-    if kept <= 0:
-        raise ValueError(f"{source.clip} is too short to prompt with")
-    return VoicePrompt(
+    whole = VoicePrompt(
         name=source.name,
         language=source.language,
         description=source.description,
         prompt_text=VOICE_TAGS[VOICES.index(source.voice)] + END_OF_PROMPT,
         transcript=transcript,
         lm_speech_tokens=torch.zeros(0, dtype=torch.int32),
-        flow_speech_tokens=tokens[count - kept : count],
-        mel=mel[2 * (count - kept) : 2 * count].contiguous(),
+        flow_speech_tokens=tokens[:count],
+        mel=mel[: 2 * count],
         embedding=embedding,
     )
+    cut = aligned(whole, CHUNK, HEAD_START)
+    return replace(cut, flow_speech_tokens=cut.flow_speech_tokens.clone(), mel=cut.mel.contiguous())
 
 
 def make(corpus: Path, encoders: Encoders) -> dict[str, VoicePrompt]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from oscine_engine.text import letter_sounds, lexicon
 from oscine_engine.text.letter_sounds import END, FIRST_PAIR, START, Model, backoff_code, decode, log_code
 from oscine_engine.text.lexicon import Phones
+from training.ctc import edits
 
 Chunk = Phones
 Table = dict[str, dict[Chunk, float]]
@@ -178,32 +179,22 @@ def pack(order: int, table: list[str], probability: dict[str, float]) -> bytes:
     return lzma.compress(b"\0\0".join(sections), preset=9 | lzma.PRESET_EXTREME)
 
 
-def distance(first: Phones, second: Phones) -> int:
-    """Edits that turn one phone sequence into the other."""
-    row = list(range(len(second) + 1))
-    for i, a in enumerate(first, 1):
-        before, row[0] = row[0], i
-        for j, b in enumerate(second, 1):
-            before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (a != b))
-    return row[-1]
-
-
 def evaluate(model: Model, words: list[tuple[str, Phones]]) -> dict[str, float]:
     """Held-out phone error rate and word accuracy, with stress digits and without."""
-    edits = plain_edits = right = plain_right = length = 0
+    wrong = plain_wrong = right = plain_right = length = 0
     for word, phones in words:
         said = decode(model, word)
         bare, plain = tuple(p.rstrip("012") for p in said), tuple(p.rstrip("012") for p in phones)
-        edits += distance(said, phones)
-        plain_edits += distance(bare, plain)
+        wrong += edits(said, phones)
+        plain_wrong += edits(bare, plain)
         right += said == phones
         plain_right += bare == plain
         length += len(phones)
     return {
         "words": len(words),
-        "phone_error": round(edits / length, 4),
+        "phone_error": round(wrong / length, 4),
         "word_accuracy": round(right / len(words), 4),
-        "phone_error_without_stress": round(plain_edits / length, 4),
+        "phone_error_without_stress": round(plain_wrong / length, 4),
         "word_accuracy_without_stress": round(plain_right / len(words), 4),
     }
 
