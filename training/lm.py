@@ -48,7 +48,7 @@ WIDTHS = (80, 96, 112, 144, 192, 272, 400, 640, 1024)
 PIECES = (0.62, 0.2, 0.1, 0.08)
 MAX_PIECES_TOKENS = 750
 TAG_DROP, INTERLEAVED = 0.1, 0.5
-DROPOUT, SMOOTHING = 0.15, 0.02
+DROPOUT, SMOOTHING = 0.3, 0.02
 # Up to this share of a sequence's speech inputs are the model's own: otherwise it learns to continue recordings by
 # heart, and loses its place in the text as soon as it has said something else.
 OWN, VALID_OWN = 0.8, 0.6
@@ -358,7 +358,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=300)
     parser.add_argument("--mix", type=int, nargs=2, required=True, metavar=("TEXT", "SPEECH"), help="interleaved block")
     parser.add_argument("--batch", type=int, default=16384, help="positions a batch")
-    parser.add_argument("--max-steps", type=int, default=12000)
+    parser.add_argument("--max-steps", type=int, default=8000)
     parser.add_argument("--dropout", type=float, default=DROPOUT)
     parser.add_argument("--own", type=float, default=OWN, help="largest share of own ids in the speech inputs")
     parser.add_argument("--lr", type=float, default=LR)

@@ -65,7 +65,7 @@ def recipe(
         Job("hift", "training.hift.train", (w, f"{w}/hift", *hift), last, ("prepare",), seconds=until_tail),
         Job("tokenizer", "training.tokenizer", (w,), first, ("prepare",), seconds=share(0.22)),
         Job("align", "training.align", (w,), first, ("tokenizer",), seconds=share(0.05)),
-        Job("lm", "training.lm", (w, "--mix", *mix), first, ("tokenizer",), ("align",), until_tail),
+        Job("lm", "training.lm", (w, "--mix", *mix, "--weight", "zh=2"), first, ("tokenizer",), ("align",), until_tail),
         Job("flow", "training.flow", (w,), first, ("tokenizer",), seconds=until_tail),
         Job("flow_mels", "training.flow_mels", (w, f"{w}/flow_mels.npy"), first, ("flow",)),
         Job(
