@@ -24,7 +24,7 @@ class Truth:
     high: float = 1.0
 
     def factor(self, rng: random.Random) -> float:
-        return 1.0 if self.low == self.high else rng.uniform(self.low, self.high)
+        return self.low if self.low == self.high else rng.uniform(self.low, self.high)
 
 
 class Simulated(Protocol):

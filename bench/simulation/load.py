@@ -12,7 +12,7 @@ TEXT_IDS_PER_S = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """arrives: seconds. ids: speech ids it will turn out to have. text_rate: text ids a second, None for all at once."""
+    """arrives: seconds. ids: speech ids it will have. text_rate: text ids a second, None for all at once."""
 
     arrives: float
     ids: int

@@ -52,7 +52,7 @@ class Heard:
 class Stream:
     """`arrived` is when it could first start, or, after having starved, start again; `dry_at` as in StreamView.
 
-    waits_for_text: it has nothing else to do, as of the last view. text_at: when text last came to it then.
+    waits_for_text: it has nothing else to do, as of the last view.
     """
 
     utterance: Utterance
@@ -71,7 +71,6 @@ class Stream:
     packets: int = 0
     held_s: float = 0.0
     reads_prompt: bool = True
-    text_at: float = 0.0
     waits_for_text: bool = False
     _view: StreamView | None = field(default=None, repr=False)
     _good_until: float = 0.0
@@ -186,14 +185,14 @@ class Stream:
     def send(self, seconds: float, now: float, alone_s: float) -> None:
         """Hand sound to the listener, who plays it at once.
 
-        What comes late is an underrun, or a want of text if it came less than `alone_s` before the listener ran dry: by
-        then no device could have made the packet in time.
+        What comes late is an underrun, or a want of text if its text came less than `alone_s` before the listener ran
+        dry: by then no device could have made the packet in time.
         """
         self.touch()
         if self.heard.first_packet_s is None:
             self.heard.first_packet_s = now - self.arrived
         if self.dry_at is not None and now > self.dry_at + 1e-9:
-            if self.text_at + alone_s > self.dry_at:
+            if self._text_for_chunk_at() + alone_s > self.dry_at:
                 self.heard.starved += 1
             else:
                 self.heard.underruns += 1
@@ -207,5 +206,14 @@ class Stream:
         if self.dry_at is not None and self.dry_at < now:
             self.heard.starved += 1
             self.dry_at, self.arrived = None, now
-        self.text_at = now
         self.touch()
+
+    def _text_for_chunk_at(self) -> float:
+        """When the text of the chunk just finished had come."""
+        rate = self.utterance.text_rate
+        if rate is None:
+            return self.opened
+        ids = min(self.voice.first_tokens + CHUNK * (self.chunk - 1) + LOOK_AHEAD, self.utterance.ids)
+        whole = ids == self.utterance.ids
+        text = self.utterance.text_ids if whole else TEXT_BLOCK * math.ceil(ids / SPEECH_BLOCK)
+        return self.opened + min(text, self.utterance.text_ids) / rate

@@ -15,7 +15,8 @@ class Pace:
 
     lm_steps_per_s: 25, less with accepted drafts. first_lm_steps: before the first chunk can begin. prompt_rows: what
     the first of them reads. context_frames: what an Euler step of a long stream reads on average (the voice, and half
-    of the longest segment). batch: rows that a tick has when many speak, since streams are never all at one stage.
+    of the longest segment). together: which part of those that speak is in a tick, up to `batch` rows, since streams
+    are never all at one stage.
     """
 
     lm_steps_per_s: float = 25.0
@@ -23,6 +24,7 @@ class Pace:
     first_lm_steps: int = 13
     prompt_rows: int = 1
     context_frames: int = 900
+    together: float = 0.4
     batch: int = 32
 
 
@@ -54,10 +56,8 @@ SHORTEST_HINT_S, LONGEST_HINT_S = 0.1, 5.0
 
 
 def utilisation(speaking: float, costs: CostModel, pace: Pace = PACE) -> float:
-    """Share of the device that `speaking` streams take, each speaking in real time, `pace.batch` of them to a tick."""
-    rows = min(speaking, pace.batch)
-    if rows <= 0:
-        return 0.0
+    """Share of the device that `speaking` streams (more than 0) take, each speaking in real time. May exceed 1."""
+    rows = min(max(pace.together * speaking, 1.0), pace.batch)
     flow = costs.tick_s(Stage.FLOW, rows, rows * pace.context_frames)
     lm, vocoder = costs.tick_s(Stage.LM, rows), costs.tick_s(Stage.VOCODER, rows)
     return speaking / rows * (pace.lm_steps_per_s * lm + pace.euler_steps * flow + vocoder)

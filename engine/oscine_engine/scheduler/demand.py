@@ -63,13 +63,18 @@ def tightest(listening: Sequence[StreamView], now: float, costs: CostModel, marg
     deadline, the work that is due by then, times `margin`, has to fit before it. (inf, 0) for nobody; negative when
     somebody is late already or will be.
     """
-    # `Demand.add` and `Demand.seconds`, opened up: this runs for every stream in every tick.
+    # `Demand.add` and `Demand.seconds`, opened up: this runs in every tick, and stops as soon as what is due later has
+    # time enough even for all the work there is.
     least, most_pressed = math.inf, 0
+    all_s = margin * _at_most(listening, costs) if listening else 0.0
     lm, flow, vocoder, context_s = costs.lm, costs.flow, costs.vocoder, costs.context_s
     lm_factor, flow_factor, vocoder_factor = (margin * factor for factor in costs.correction)
     reading = read_rows = lm_steps = euler_most = euler_sum = frames = 0
     upstream = 0.0
     for count, view in enumerate(listening, 1):
+        assert view.dry_at is not None
+        if view.dry_at - all_s >= least:
+            break
         if Stage.VOCODER not in view.ready:
             steps, euler = view.ids_left, view.euler_left
             if steps:
@@ -86,8 +91,20 @@ def tightest(listening: Sequence[StreamView], now: float, costs: CostModel, marg
                 upstream += (lm(reading + read_rows) - lm(reading)) * lm_factor
             if euler_most:
                 upstream += (euler_most * flow(euler_sum / euler_most) + context_s * frames) * flow_factor
-        assert view.dry_at is not None
         spare = view.dry_at - upstream - vocoder(count) * vocoder_factor
         if spare < least:
             least, most_pressed = spare, count
     return least - now, most_pressed
+
+
+def _at_most(streams: Sequence[StreamView], costs: CostModel) -> float:
+    """Seconds that the demand of `streams`, which are some, cannot exceed."""
+    count = len(streams)
+    steps = max([view.ids_left for view in streams])
+    euler = max([view.euler_left for view in streams])
+    frames = max([view.context_frames for view in streams])
+    longest_read = max([view.lm_rows for view in streams])
+    lm, flow, vocoder = costs.correction
+    total = costs.vocoder(count) * vocoder
+    total += (max(steps - 1, 0) * costs.lm(count) + costs.lm(count * longest_read)) * lm
+    return total + euler * (costs.flow(count) + costs.context_s * frames * count) * flow

@@ -59,12 +59,12 @@ class Rules:
     gather: whether streams wait for others of their class where that is cheaper.
     """
 
-    margin: float = 1.5
+    margin: float = 2.0
     first_stretch: float = 4.0
     peer_price: float = 0.5
     due_stretch: float = 1.25
     longest_tick_s: float = 0.015
-    patience_s: float = 1.0
+    patience_s: float = 2.0
     gather: bool = True
 
 

@@ -115,7 +115,7 @@ def test_nothing_is_held_for_want_of_text_or_at_the_end() -> None:
 
 
 def test_nothing_is_held_beyond_patience() -> None:
-    assert release(replace(HELD, arrived=NOW - 1.0), [playing(0.1)] * 500, NOW, COSTS)
+    assert release(replace(HELD, arrived=NOW - 2.0), [playing(0.1)] * 500, NOW, COSTS)
 
 
 @given(views(), st.floats(0.02, 3.0), st.floats(0.02, 3.0))

@@ -138,7 +138,7 @@ def test_all_that_share_the_tightest_deadline_ride_together() -> None:
 def test_a_first_out_of_patience_is_due() -> None:
     """Listeners that are late for good cannot keep a first packet waiting for ever."""
     late = [view(LM, dry_in=-0.5, ids=28) for _ in range(5)]
-    fresh, old = view(FLOW, arrived=NOW - 0.2), view(FLOW, arrived=NOW - 1.7)
+    fresh, old = view(FLOW, arrived=NOW - 0.2), view(FLOW, arrived=NOW - 2.7)
     rules = Rules(gather=False, due_stretch=1.0)
     assert stage(*late, fresh, rules=rules) is LM
     assert stage(*late, old, rules=rules) is FLOW
@@ -174,8 +174,8 @@ def test_the_opened_up_demand_is_the_demand(streams: list[StreamView]) -> None:
     for count, each in enumerate(listening, 1):
         demand.add(each)
         assert each.dry_at is not None
-        expected.append((each.dry_at - NOW - 1.5 * demand.seconds, count))
-    slack, pressed = tightest(listening, NOW, COSTS, 1.5)
+        expected.append((each.dry_at - NOW - 2.0 * demand.seconds, count))
+    slack, pressed = tightest(listening, NOW, COSTS, 2.0)
     assert slack == pytest.approx(min(expected)[0], abs=1e-9)
     assert expected[pressed][0] == pytest.approx(slack, abs=1e-9)
 
