@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 from collections.abc import Coroutine, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -97,6 +98,7 @@ def _command(options: argparse.Namespace) -> Coroutine[Any, Any, None]:
             from oscine_service.cli import serve
             from oscine_service.limits import Limits
 
+            settings = replace(settings, utilisation=options.utilisation)
             how = serve.Serve(options.host, options.port, options.grace, options.in_process, options.hang_timeout)
             return serve.serve(settings, how, Limits(options.idle_timeout, options.write_timeout))
         case "say":
@@ -149,6 +151,14 @@ def _parser() -> argparse.ArgumentParser:
         default=10.0,
         metavar="SECONDS",
         help="replace an engine process that answers no heartbeat for so long (default %(default)g)",
+    )
+    serving.add_argument(
+        "--utilisation",
+        type=_share,
+        default=0.85,
+        metavar="SHARE",
+        help="admit calls up to this share of what the machine can compute when all speak at once, by its own "
+        "measure; inf counts calls only (default %(default)g)",
     )
     serving.add_argument(
         "--in-process",
@@ -207,6 +217,16 @@ def _seconds(text: str) -> float:
 
 def _wait(text: str) -> float:
     return 0.0 if text == "0" else _seconds(text)
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = math.nan
+    if not share > 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share above 0 (inf for no limit)")
+    return share
 
 
 def _output(text: str) -> Path:

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TextIO
 
 _PR_SET_PDEATHSIG = 1
-_END_S = 5.0
-"""How long the end may take, before the process just goes."""
+_END_S = 3.0
+"""How long the end may take, before the process just goes: it has nothing to save. Less than `Times.end`."""
 _SWITCH_S = 0.0005
 
 
