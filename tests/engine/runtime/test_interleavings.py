@@ -27,6 +27,7 @@ class Life:
     stream: Stream
     ear: Ear
     sentences: int = 0
+    ids: int = 0
     marks: int = 0
     open: bool = False
     finished: bool = False
@@ -76,6 +77,7 @@ class Interleavings(RuleBasedStateMachine):
         if life is None or life.open or life.sentences >= MOST_SENTENCES:
             return
         life.sentences += 1
+        life.ids += count
         self.world.rig.core.speak(life.stream, [Begin(whole=True), Ids(tuple(words(count))), End()])
 
     @rule(data=st.data(), count=st.integers(0, 7), end=st.booleans())
@@ -89,6 +91,7 @@ class Interleavings(RuleBasedStateMachine):
             life.sentences += 1
             steps.append(Begin(whole=False))
         steps.append(Ids(tuple(words(count))))
+        life.ids += count
         if end:
             steps.append(End())
         life.open = not end
@@ -197,7 +200,7 @@ class Interleavings(RuleBasedStateMachine):
             if not life.open:
                 assert answered == life.marks
                 assert not life.stream.lane.segments and not life.stream.held
-        if life.sentences and not life.open and not (life.cancelled or life.poisoned):
+        if life.ids and not life.open and not (life.cancelled or life.poisoned):
             assert life.ear.of(Audio)
 
     def teardown(self) -> None:
