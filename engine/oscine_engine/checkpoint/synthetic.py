@@ -55,7 +55,8 @@ REFERENCE_TINY = replace(
 )
 """The sizes of the small networks that parity is measured with, apart from their exact vocabularies: for load tests.
 
-Random weights do not know when to end, so every text has the one length that blocks of 5 and 15 ids give it. A second of speech costs about 0.08 s of one core alone and 0.04 s in a batch of 16.
+Random weights do not know when to end, so every text has the one length that blocks of 5 and 15 ids give it. A second
+of speech costs about 0.08 s of one core alone and 0.04 s in a batch of 16.
 """
 
 FLEDGLING = replace(
