@@ -54,6 +54,7 @@ def _published(profile: Profile, voice: Voice, rng: random.Random, limits: Limit
 POLICIES = {
     "oscine": Policy("ours: deadlines by demand, first packet of 320 ms held while busy, admission", SHORT, _ours()),
     "oscine-760": Policy("ours with a first packet of 760 ms", LONG, _ours()),
+    "oscine-no-gather": Policy("ours, no stream waiting for others", SHORT, _ours(rules=Rules(gather=False))),
     "oscine-no-hold": Policy("ours, first packets sent at once", SHORT, _ours(hold=False)),
     "reserve": Policy("the published order and batch size on our loop of ticks, 320 ms", SHORT, _reserve),
     "published": Policy("the published rule and its first packet: 760 ms from 26 ids", PUBLISHED, _published),
