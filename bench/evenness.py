@@ -11,7 +11,8 @@ Keys of the printed object:
   of the sentences minus mean of the first, at most 1 either way expected;
 * `spread_db`: standard deviation over sentences with the same text, where there are any: what chance alone does;
 * `cost_ratio`: cost of the last tenth over that of the first, at most 1.1 expected;
-* `rss_growth`: resident memory at the end over that after the first tenth, minus 1, at most 0.02 expected;
+* `rss_growth`: resident memory at the end over that in the middle, minus 1, at most 0.02 expected (before that, pages
+  are used for the first time); `rss_mib`: after each tenth;
 * `retried`: sentences that needed a second attempt; `levels_db`: every sentence's level; `ok`.
 
 The exit status is 1 if `ok` is false: one of the expectations failed, or sentences differ by more than MOST_BAND_DB.
@@ -93,7 +94,7 @@ def figures(sentences: Sequence[Sentence]) -> dict[str, Any]:
     costs = [sum(s.cpu_s for s in part) / sum(s.seconds for s in part) for part in (first, last)]
     drift = fmean(s.level_db for s in last) - fmean(s.level_db for s in first)
     band = max(levels) - min(levels)
-    cost_ratio, rss_growth = costs[1] / costs[0], last[-1].rss / first[-1].rss - 1
+    cost_ratio, rss_growth = costs[1] / costs[0], last[-1].rss / sentences[len(sentences) // 2].rss - 1
     return {
         "sentences": len(sentences),
         "level_db": round(median(levels), 2),
@@ -102,6 +103,7 @@ def figures(sentences: Sequence[Sentence]) -> dict[str, Any]:
         "spread_db": round(fmean(repeated), 2) if repeated else None,
         "cost_ratio": round(cost_ratio, 3),
         "rss_growth": round(rss_growth, 4),
+        "rss_mib": [round(sentence.rss / 2**20) for sentence in sentences[tenth - 1 :: tenth]],
         "retried": sum(sentence.retried for sentence in sentences),
         "levels_db": [round(level, 1) for level in levels],
         "ok": abs(drift) <= MOST_DRIFT_DB
