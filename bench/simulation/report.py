@@ -54,6 +54,7 @@ def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
     import matplotlib
 
     matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "oscine"
     from matplotlib import pyplot
 
     figure, (waits, dry) = pyplot.subplots(1, 2, figsize=(10, 4))
@@ -70,6 +71,6 @@ def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
     waits.legend(fontsize=8)
     figure.suptitle(f"Simulated {rows[0]['profile']}, utterances of 4.4 s")
     figure.tight_layout()
-    # Without a date the same figures give the same file.
+    # With neither a date nor random names, the same figures give the same file.
     figure.savefig(path, metadata={"Date": None})
     pyplot.close(figure)
