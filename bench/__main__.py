@@ -9,6 +9,7 @@ BENCHMARKS = {
     "feed": "underruns and lost words when text comes at an agent's pace and stalls",
     "first_packet": "latency, audible onset, real-time factor and underruns of a real server",
     "growth": "whether speech gets dearer as it goes on: chunk times and memory",
+    "hop": "what an engine in a process of its own adds to the first audio",
     "intelligibility": "error rate and opinion score of synthesised sentences",
     "load": "how many real-time streams at once, refusals, and silence after a cancel",
     "parity": "differences from recorded numbers of the original implementation",

@@ -8,10 +8,9 @@ import os
 import platform
 import subprocess
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-
-import torch
 
 
 def percentile(values: Sequence[float], percent: float) -> float | None:
@@ -51,7 +50,7 @@ def host() -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)),
         "load": round(os.getloadavg()[0], 2),
         "python": platform.python_version(),
-        "torch": torch.__version__,
+        "torch": version("torch"),
         "commit": commit and commit + ("+" if _git("status", "--porcelain", "--untracked-files=no") else ""),
     }
 

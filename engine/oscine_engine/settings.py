@@ -8,6 +8,9 @@ from oscine_engine.checkpoint.layout import LMFile
 from oscine_engine.errors import InvalidInput
 from oscine_engine.session import SessionLimits
 
+UTILISATION = 0.75
+"""Beyond it simulated devices of every speed let in more than they could serve (docs/decisions/0008)."""
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceLimits:
@@ -20,7 +23,7 @@ class DeviceLimits:
 
     max_streams: int = 8
     max_waiting_s: float = 10.0
-    utilisation: float = 0.85
+    utilisation: float = UTILISATION
     voice_bytes: int = 1 << 30
 
     def __post_init__(self) -> None:
@@ -50,7 +53,7 @@ class EngineSettings:
     threads: int = 1
     max_streams: int = 8
     max_waiting_s: float = 10.0
-    utilisation: float = 0.85
+    utilisation: float = UTILISATION
     voice_bytes: int = 1 << 30
     session: SessionLimits = field(default_factory=SessionLimits)
 

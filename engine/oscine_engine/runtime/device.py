@@ -215,20 +215,14 @@ class Device:
             first_lm_steps=HEAD_START + config.pre_lookahead_len,
             context_frames=max(frames, default=0) + self._longest * config.token_mel_ratio // 2,
         )
-        counted = limits.utilisation == math.inf
+        bounds = Limits(limits.max_streams, limits.utilisation)
+        if limits.utilisation == math.inf:
+            bounds = replace(bounds, first_packet_s=math.inf)
         return Core(
             Stages(self.lm, self.flow, self.vocoder, self.voice_cache, self._positions),
             self._open_segment,
             costs,
-            Bounds(
-                Limits(
-                    streams=limits.max_streams,
-                    utilisation=limits.utilisation,
-                    first_packet_s=math.inf if counted else 1.0,
-                ),
-                pace,
-                limits.max_waiting_s,
-            ),
+            Bounds(bounds, pace, limits.max_waiting_s),
             sample_rate=self.sample_rate,
             clock=self._clock,
             observe=self._observe,

@@ -98,7 +98,8 @@ def _command(options: argparse.Namespace) -> Coroutine[Any, Any, None]:
             from oscine_service.cli import serve
             from oscine_service.limits import Limits
 
-            settings = replace(settings, utilisation=options.utilisation)
+            if options.utilisation is not None:
+                settings = replace(settings, utilisation=options.utilisation)
             how = serve.Serve(options.host, options.port, options.grace, options.in_process, options.hang_timeout)
             return serve.serve(settings, how, Limits(options.idle_timeout, options.write_timeout))
         case "say":
@@ -155,10 +156,9 @@ def _parser() -> argparse.ArgumentParser:
     serving.add_argument(
         "--utilisation",
         type=_share,
-        default=0.85,
         metavar="SHARE",
         help="admit calls up to this share of what the machine can compute when all speak at once, by its own "
-        "measure; inf counts calls only (default %(default)g)",
+        "measure; inf counts calls only (default 0.75)",
     )
     serving.add_argument(
         "--in-process",

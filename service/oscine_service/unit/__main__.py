@@ -34,7 +34,7 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--max-streams", type=int, default=8)
     parser.add_argument("--max-waiting", type=float, default=10.0)
-    parser.add_argument("--utilisation", type=float, default=0.85)
+    parser.add_argument("--utilisation", type=float, required=True)
     parser.add_argument("--voice-bytes", type=int, default=1 << 30)
     parser.add_argument("--log-level", default="WARNING")
     options = parser.parse_args()
