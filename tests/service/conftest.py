@@ -4,7 +4,7 @@ import asyncio
 import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
@@ -50,9 +50,7 @@ async def running(
 
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    # Random weights never end a sentence, so that its length is given.
-    rules = replace(synthetic.TINY.text, min_token_text_ratio=3.0, max_token_text_ratio=3.0)
-    return synthetic.write(tmp_path_factory.mktemp("model"), replace(synthetic.TINY, text=rules))
+    return synthetic.write(tmp_path_factory.mktemp("model"))
 
 
 @pytest.fixture(scope="session")

@@ -9,13 +9,15 @@ from oscine_engine.scheduler.views import StreamView
 
 ALONE = 1.1
 """Margin on a stream's own work, which shares no ticks that could turn out otherwise."""
+DELIVERY_S = 0.03
+"""By how much longer the way of the second packet to its listener may be than that of the first."""
 
 
 def release(view: StreamView, others: Sequence[StreamView], now: float, costs: CostModel, rules: Rules = RULES) -> bool:
     """Whether what is held back for `view` (`held_s` seconds, `dry_at` None) should sound now.
 
-    A listener who starts now runs dry in `held_s`. That is in time if by then the device can make the next packet of
-    this stream, with a tenth to spare, and of every listener due before it, times the same margin as in the policy.
+    A listener who starts now runs dry in `held_s`. That is in time if the device can make, a moment earlier, the next
+    packet of this stream, with a tenth to spare, and of every listener due before it, times the margin of the policy.
     Otherwise the packet waits while the next chunk goes on, for what is missing or until that adds a second to it.
 
     Never held: a stream that has nothing to compute (its text has run dry, or it has said all), and one that has waited
@@ -30,4 +32,4 @@ def release(view: StreamView, others: Sequence[StreamView], now: float, costs: C
     for other in others:
         if other.ready and other.dry_at is not None and other.dry_at <= dry_at:
             demand.add(other)
-    return ALONE * alone_s + rules.margin * (demand.seconds - alone_s) <= view.held_s
+    return ALONE * alone_s + rules.margin * (demand.seconds - alone_s) <= view.held_s - DELIVERY_S

@@ -13,7 +13,7 @@ from oscine_engine.front import Front
 from oscine_engine.session import SessionLimits
 from oscine_engine.settings import EngineSettings
 from oscine_service.cli.progress import waiting
-from oscine_service.grpc.server import serving
+from oscine_service.grpc.server import check_address, serving
 from oscine_service.limits import Limits
 from oscine_service.unit.front import unit
 from oscine_service.unit.times import Times
@@ -43,6 +43,7 @@ async def serve(settings: EngineSettings, how: Serve, limits: Limits) -> None:
         opus.require()
     except CodecMissing as error:
         print(f"oscine: only PCM16 is served: {error}", file=sys.stderr, flush=True)
+    check_address(how.host, how.port)
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     task = asyncio.current_task()
     assert task is not None

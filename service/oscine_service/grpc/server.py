@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -48,6 +49,21 @@ class Serving:
     address: str
 
 
+def check_address(host: str, port: int) -> None:
+    """Whether `serving` will be able to bind, known before an engine has been loaded for it. Raises InvalidInput."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        raise _unbindable(host, port) from error
+
+
+def _unbindable(host: str, port: int) -> InvalidInput:
+    return InvalidInput(f"cannot listen on {host}:{port}: is the address right and the port free?")
+
+
 @asynccontextmanager
 async def serving(
     front: Front, host: str, port: int, *, limits: Limits | None = None, grace_s: float = 30.0
@@ -68,7 +84,7 @@ async def serving(
     try:
         bound = server.add_insecure_port(f"{host}:{port}")
     except RuntimeError as error:
-        raise InvalidInput(f"cannot listen on {host}:{port}: is the address right and the port free?") from error
+        raise _unbindable(host, port) from error
     await _tell(checks, well=front.serving)
     await server.start()
     watching = asyncio.create_task(_watch(front, checks))

@@ -60,8 +60,9 @@ class SpeechService:
             listening = tasks.create_task(_listen(session, requests))
             try:
                 async for event in session:
-                    # Opus takes some 10 ms for a packet of this size, and other calls live on this event loop.
-                    for response in await asyncio.to_thread(list, responses.of(event)):
+                    # Opus takes milliseconds for each, and other calls live on this event loop.
+                    made = responses.of(event)
+                    while (response := await asyncio.to_thread(next, made, None)) is not None:
                         await sender.send(response)
             except Cancelled as end:
                 # Only the client's own request is an answer; a service that closes is an error.

@@ -118,13 +118,13 @@ async def test_killing_the_engine_under_eight_calls(model: Path) -> None:
 
 
 async def test_a_stopped_engine_is_replaced(model: Path) -> None:
-    async with running(model, hang=2.0) as service:
+    async with running(model, hang=5.0) as service:
         stopped = service.supervisor.pid or 0
         calls = await speaking(service, 2)
         os.kill(stopped, signal.SIGSTOP)
         for heard in await asyncio.gather(*calls):
             assert heard.code is grpc.StatusCode.UNAVAILABLE
-            assert "has not answered for 2 s" in heard.details
+            assert "has not answered for 5 s" in heard.details
         await gone(stopped)
         await service.until_serving()
         assert (await converse(service.speech, [config(), *text("Hello.")])).code is grpc.StatusCode.OK
