@@ -10,6 +10,7 @@ from bench.simulation.profiles import Profile
 from bench.simulation.stream import EULER_STEPS, LOOK_AHEAD, NEVER, Stream, Voice
 from oscine_engine.scheduler.admission import Limits, Pace, Refusal, admit
 from oscine_engine.scheduler.costs import CostModel
+from oscine_engine.scheduler.policy import RULES
 from oscine_engine.scheduler.start import release
 from oscine_engine.scheduler.views import Stage, StreamView, Tick
 
@@ -52,10 +53,10 @@ def pace(voice: Voice) -> Pace:
 
 
 def alone_s(costs: CostModel, voice: Voice) -> float:
-    """Seconds for a chunk's look-ahead of ids, and the chunk, with the device to itself."""
+    """Seconds in which the policy can promise a chunk and its look-ahead of ids, with the device to itself."""
     lm = (LOOK_AHEAD + 25) / voice.ids_per_step * costs.tick_s(Stage.LM, 1)
     flow = EULER_STEPS * costs.tick_s(Stage.FLOW, 1, voice.prompt_frames)
-    return lm + flow + costs.tick_s(Stage.VOCODER, 1)
+    return RULES.margin * (lm + flow + costs.tick_s(Stage.VOCODER, 1))
 
 
 class Loop:

@@ -186,7 +186,7 @@ class Stream:
         """Hand sound to the listener, who plays it at once.
 
         What comes late is an underrun, or a want of text if its text came less than `alone_s` before the listener ran
-        dry: by then no device could have made the packet in time.
+        dry: by then nobody could have promised the packet in time.
         """
         self.touch()
         if self.heard.first_packet_s is None:

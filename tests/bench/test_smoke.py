@@ -46,6 +46,7 @@ def test_impossible_arguments_are_refused(arguments: tuple[str, ...]) -> None:
     assert done.returncode != 0 and not done.stdout and "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_growth_compares_segments_and_places() -> None:
     result = run("growth", "--segments", "2", "--repeat", "1", "--minutes", "1")
     assert result["chunks"] >= 1 and result["segment_ratio"] > 0
@@ -70,6 +71,7 @@ def test_a_full_engine_refuses_with_a_hint() -> None:
     assert result["cancels"]["count"] == 2
 
 
+@pytest.mark.slow
 def test_an_agents_pace_changes_nothing_that_is_said() -> None:
     result = run("feed", "--sessions", "2", "--per-s", "100", "--stall-s", "0.4")
     for row in result["rows"]:

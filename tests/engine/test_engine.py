@@ -449,7 +449,9 @@ def test_sessions_that_do_anything_side_by_side_leave_nothing(
 async def _side_by_side(engine: Engine, lives: list[list[tuple[str, int]]]) -> None:
     await asyncio.gather(*(_live(engine, number, life) for number, life in enumerate(lives)))
     await idle(engine)
-    assert len(asyncio.all_tasks()) == 1
+    async with asyncio.timeout(5):  # what a dropped iterator leaves to the event loop may need a turn or two
+        while len(asyncio.all_tasks()) > 1:
+            await asyncio.sleep(0.01)
 
 
 async def _live(engine: Engine, number: int, life: list[tuple[str, int]]) -> None:

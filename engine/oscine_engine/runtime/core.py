@@ -28,7 +28,7 @@ from oscine_engine.runtime.stream import Stream, segment_seed
 from oscine_engine.scheduler.admission import Limits, Pace, admit
 from oscine_engine.scheduler.costs import CostModel
 from oscine_engine.scheduler.demand import Demand
-from oscine_engine.scheduler.policy import pick
+from oscine_engine.scheduler.policy import RULES, pick
 from oscine_engine.scheduler.start import release
 from oscine_engine.scheduler.views import Stage, StreamView, Tick
 
@@ -198,10 +198,10 @@ class Core:
         return StreamView(arrived, dry_at, ready, ids, rows, steps, context, frames * self._frame / self._rate, held_s)
 
     def _alone_s(self, prospect: Prospect) -> float:
-        """Seconds to the next packet if the device had nothing else to do."""
+        """Seconds to the next packet, of which the policy could be sure if the device had nothing else to do."""
         demand = Demand(self.costs)
         demand.add(self._view(prospect, 0.0, None, 0.0))
-        return demand.seconds
+        return RULES.margin * demand.seconds
 
     # Ticks, and what becomes of them
 

@@ -6,7 +6,8 @@ A listener is taken to play at once and without a pause from its first packet on
 that guess, for deadlines and for credit. It can run dry in two ways, counted apart:
 
     underrun   there was something to compute for it, and it was not done in time
-    starved    its text came too late, even if all else had stood still; what comes then is a first packet again
+    starved    its text came too late to promise the packet, even if all else had stood still; what comes then is a
+               first packet again
 
 After everything asked for was said, up to a flush, the agent simply pauses: that is neither.
 """
@@ -106,7 +107,7 @@ class Listener:
             self.busy_since = None
 
     def note_wake(self, now: float, alone_s: float, paused: bool) -> None:
-        """Work is back after a wait for text; alone on the device the next packet would take `alone_s`.
+        """Work is back after a wait for text; the next packet can be promised in `alone_s` at the soonest.
 
         If that is too late already, the next packet is a first one. `paused`: all that had been asked for was said.
         """

@@ -93,9 +93,10 @@ def test_a_model_that_is_wrong_by_half_is_put_right(seed: int) -> None:
 
 @slow_ones
 @given(st.integers(0, 10**6), st.sampled_from([6.0, 20.0, 50.0]))
-def test_text_that_trickles_in_starves_and_never_underruns(seed: int, rate: float) -> None:
+def test_text_that_trickles_in_starves_and_nothing_else_is_late_by_more_than_a_tick(seed: int, rate: float) -> None:
+    """The demand test lets those who are due share ticks; when they come apart, one may be some milliseconds late."""
     outcome, loop = simulate(device_of(1.0), Load(10.0, 3.0, text_rate=rate), seed)
-    assert sum(heard.underruns for heard in outcome.heard) == 0
+    assert all(heard.underrun_s <= RULES.longest_tick_s for heard in outcome.heard)
     assert all(heard.done_at is not None for heard in outcome.heard) and not loop.streams
     # At 6 text ids a second 18 speech ids may follow, and a second of speech takes 25.
     if rate == 6.0 and outcome.heard:

@@ -126,6 +126,7 @@ async def test_a_stopped_engine_is_replaced(model: Path) -> None:
             assert heard.code is grpc.StatusCode.UNAVAILABLE
             assert "has not answered for 5 s" in heard.details
         await gone(stopped)
+        await service.until_serving(False)  # health may lag behind
         await service.until_serving()
         assert (await converse(service.speech, [config(), *text("Hello.")])).code is grpc.StatusCode.OK
 
@@ -169,7 +170,7 @@ async def test_cancelled_calls_free_the_engine_and_their_places(model: Path) -> 
 
 async def test_a_slow_reader_holds_the_engine_back(model: Path) -> None:
     async with running(model) as service:
-        call = service.speech.Synthesize(iter([config(), *text(LONG * 60)]))
+        call = service.speech.Synthesize(iter([config(), *text(LONG * 20)]))
         assert (await call.read()).HasField("started")
         pages = -1
         async with asyncio.timeout(60):
