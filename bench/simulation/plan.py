@@ -84,7 +84,7 @@ def plan(terms: Terms | None = None) -> str:
     lines += ["", "| Devices | Down at a time | " + " | ".join(f"Calls on {name}" for name in names) + " |"]
     lines.append("|---|---|" + "---|" * len(names))
     for devices in FLEETS:
-        down = spares(devices, terms) if devices > 1 else 0
+        down = spares(devices, terms) if devices > 1 else 0  # one device has none to spare
         planned = (devices - down) * terms.headroom * terms.turn_s / terms.talking
         lines.append(f"| {devices} | {down} | " + " | ".join(f"{planned * most[name]:,.0f}" for name in names) + " |")
     return "\n".join(lines)

@@ -172,7 +172,7 @@ def _parser() -> argparse.ArgumentParser:
         "-o", "--output", type=_output, metavar="FILE", help="write it to a .wav, .ogg or .opus file (default: play it)"
     )
     saying.add_argument("--voice", help="name of a voice (default: the model's first; see oscine voices)")
-    saying.add_argument("--seed", type=int, help="same seed, voice and text: same speech")
+    saying.add_argument("--seed", type=int, help="same seed, voice, mode and text: same speech")
     saying.add_argument(
         "--mode",
         choices=["sentence", "interleaved", "auto"],

@@ -91,11 +91,11 @@ def _request(message: pb.SynthesizeRequest) -> Request:
 
 def _config(config: pb.SynthesizeConfig) -> Config:
     if config.mode not in MODES:
-        raise InvalidInput(f"config.mode: {config.mode} is unknown; use one of {', '.join(pb.Mode.keys())}")
+        raise InvalidInput(f"config.mode: {config.mode} is unknown; use one of {', '.join(pb.Mode.keys()[1:])}")
     audio = config.audio
     if audio.encoding not in ENCODINGS:
         raise InvalidInput(
-            f"config.audio.encoding: {audio.encoding} is unknown; use one of {', '.join(pb.Encoding.keys())}"
+            f"config.audio.encoding: {audio.encoding} is unknown; use one of {', '.join(pb.Encoding.keys()[1:])}"
         )
     if audio.sample_rate not in (0, SAMPLE_RATE):
         raise InvalidInput(f"config.audio.sample_rate: {audio.sample_rate} Hz is not offered; use {SAMPLE_RATE} or 0")

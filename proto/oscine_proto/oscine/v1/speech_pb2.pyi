@@ -165,7 +165,9 @@ class SynthesizeConfig(google.protobuf.message.Message):
     """Name of a voice; empty takes the model's default."""
     mode: Global___Mode.ValueType
     seed: builtins.int
-    """0 to 2^63 - 1. Same seed, voice and text give the same speech. Unset draws one; `started` tells which."""
+    """0 to 2^63 - 1. Same seed, voice, mode and text give the same speech, unless a pause longer than `quiet_ms` ends a
+    sentence early. Unset draws one; `started` tells which.
+    """
     trim: builtins.bool
     """Shorten silence before and after each sentence, where it is longer than speech needs. Unset is true."""
     quiet_ms: builtins.int
