@@ -82,8 +82,8 @@ class SpeechServiceStub(typing.Generic[_SpeechServiceSynthesizeType]):
                            client learns of it when it reads on.
       UNAVAILABLE          the engine was lost with the call running, or is not there: it comes back by itself, and
                            `retry-after-ms` tells about when. Health follows within 0.2 s, and is NOT_SERVING
-                           until then. The same request may be sent again, from its start. Without `retry-after-ms`: the service stops, or its connection
-                           was lost.
+                           until then. The same request may be sent again, from its start. Without
+                           `retry-after-ms`: the service stops, or its connection was lost.
       CANCELLED            the client cancelled the call, or the service was stopped with it running.
       INTERNAL             a fault of the service. With `retry-after-ms` of 0, the model ran away and was tried again in
                            vain: the same text is likely to work with another seed.
@@ -127,8 +127,8 @@ class SpeechServiceServicer(metaclass=abc.ABCMeta):
                                client learns of it when it reads on.
           UNAVAILABLE          the engine was lost with the call running, or is not there: it comes back by itself, and
                                `retry-after-ms` tells about when. Health follows within 0.2 s, and is NOT_SERVING
-                               until then. The same request may be sent again, from its start. Without `retry-after-ms`: the service stops, or its connection
-                               was lost.
+                               until then. The same request may be sent again, from its start. Without
+                               `retry-after-ms`: the service stops, or its connection was lost.
           CANCELLED            the client cancelled the call, or the service was stopped with it running.
           INTERNAL             a fault of the service. With `retry-after-ms` of 0, the model ran away and was tried again in
                                vain: the same text is likely to work with another seed.
