@@ -24,6 +24,7 @@ from oscine_engine.session_states import Event as What
 
 SLICE = 64
 """Characters read in one go. Unknown words take milliseconds each, and other sessions live on the same event loop."""
+NOTHING = "there is nothing to speak: send at least one letter, digit or character that this model reads"
 MOST_SENTENCES = 1000
 """Sentences that may wait to be spoken, about an hour of them; more text is taken as these are."""
 
@@ -285,9 +286,9 @@ class Session:
             case Act.FAIL_EARLY:
                 self._error = InternalError("the engine ended the session before its input had ended")
             case Act.STOP_NOTHING:
-                self._stop(InvalidInput("there is nothing to speak: send at least one letter, digit or character"))
+                self._stop(InvalidInput(NOTHING))
             case Act.STOP_IDLE:
-                self._stop(Idle(f"nothing was sent for {self._limits.idle_s:g} s, and nothing is left to say"))
+                self._stop(Idle(f"no text was sent for {self._limits.idle_s:g} s, and nothing is left to say"))
             case Act.STOP_CANCELLED:
                 self._events.clear()
                 self._stop(Cancelled("the session was cancelled", self.heard))

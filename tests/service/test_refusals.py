@@ -31,6 +31,7 @@ REFUSED: list[tuple[str, Sequence[pb.SynthesizeRequest], grpc.StatusCode, str]] 
     ("text first", text("Hello."), grpc.StatusCode.INVALID_ARGUMENT, "must be a config"),
     ("empty request", [pb.SynthesizeRequest()], grpc.StatusCode.INVALID_ARGUMENT, "one of config, text, flush"),
     ("unknown voice", [config("nobody")], grpc.StatusCode.NOT_FOUND, "synthetic"),
+    ("endless voice", [config("n" * 1_000_000)], grpc.StatusCode.INVALID_ARGUMENT, "at most 200"),
     ("no text", [config()], grpc.StatusCode.INVALID_ARGUMENT, "nothing to speak"),
     ("empty text", [config(), *text("", "  ")], grpc.StatusCode.INVALID_ARGUMENT, "nothing to speak"),
     ("no letter", [config(), *text("… ?! \u200b🙂", "，。")], grpc.StatusCode.INVALID_ARGUMENT, "nothing to speak"),

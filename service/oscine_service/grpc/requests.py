@@ -26,6 +26,7 @@ ENCODINGS = {
 }
 MIN_BITRATE, MAX_BITRATE = 6000, 128000
 MIN_QUIET_MS, MAX_QUIET_MS = 20, 60000
+MAX_VOICE = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,8 @@ def _request(message: pb.SynthesizeRequest) -> Request:
 
 
 def _config(config: pb.SynthesizeConfig) -> Config:
+    if len(config.voice) > MAX_VOICE:
+        raise InvalidInput(f"config.voice: a name of {len(config.voice)} characters; it has at most {MAX_VOICE}")
     if config.mode not in MODES:
         raise InvalidInput(f"config.mode: {config.mode} is unknown; use one of {', '.join(pb.Mode.keys()[1:])}")
     audio = config.audio

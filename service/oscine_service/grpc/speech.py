@@ -20,6 +20,8 @@ from oscine_service.limits import Limits
 Requests: TypeAlias = AsyncIterator[Request | InvalidInput]
 
 QUIET_S, DRAIN_S = 0.1, 2.0
+MAX_DETAILS = 800
+"""Characters of a status message, at most nine bytes each on the wire; a client takes 8 KiB of all it is told."""
 """A refused client has stopped sending after this long without a message, and is not waited for any longer."""
 
 NAME = pb.DESCRIPTOR.services_by_name["SpeechService"].full_name
@@ -50,7 +52,7 @@ class SpeechService:
         if refusal is not None:
             await sender.settle()
             await _drain(requests)
-            await context.abort(status(refusal), str(refusal), retry_after(refusal))
+            await context.abort(status(refusal), str(refusal)[:MAX_DETAILS], retry_after(refusal))
 
     async def _converse(self, requests: Requests, sender: Sender) -> Exception | None:
         """Returns the refusal of a request that came too late to undo what was accepted before it."""

@@ -1,10 +1,12 @@
 """One engine process from its start to its end."""
 
 import asyncio
+import logging
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,8 @@ from oscine_service.unit.times import Times
 if TYPE_CHECKING:
     from oscine_proto.oscine.unit.v1.unit_pb2_grpc import EngineServiceAsyncStub
 
+log = logging.getLogger(__name__)
+
 LONGEST_FOLDER = 80
 """Bytes of the name of a folder for temporary files: with ours in it, a socket's address holds 107."""
 MISSES = 2
@@ -29,6 +33,17 @@ MISSES = 2
 
 Command = Callable[[Path], Sequence[str]]
 """The socket to make -> the command line of an engine process."""
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    """A new folder that only this user can enter. Raises OSError where there is no room for one."""
+    parent = tempfile.gettempdir()
+    folder = Path(tempfile.mkdtemp(prefix="oscine-unit-", dir=parent if len(parent) <= LONGEST_FOLDER else "/tmp"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 class Attempt:
@@ -74,27 +89,33 @@ class Attempt:
         await self._living
 
     async def _live(self) -> None:
-        parent = tempfile.gettempdir()
-        folder = tempfile.mkdtemp(prefix="oscine-unit-", dir=parent if len(parent) <= LONGEST_FOLDER else "/tmp")
-        socket = Path(folder, "engine")
+        """Whatever goes wrong here is an attempt that failed: who waits for ENDED would wait for ever."""
         try:
-            async with grpc.aio.insecure_channel(f"unix:{socket}", CHANNEL) as channel:
-                self._process = await EngineProcess.start(self._command(socket), self._hear)
-                if self._killed:
-                    self._process.kill()
-                if self._dismissed:
-                    self._process.dismiss()
-                watching = asyncio.create_task(self._watch(channel, folder))
-                try:
-                    ended = await self._process.ended()
-                finally:
-                    watching.cancel()
-                self.trouble = self.trouble or str(ended)
+            with _folder() as folder:
+                await self._run(folder)
         except OSError as error:
             self.trouble = f"cannot be started: {error.strerror}"
+        except Exception as error:
+            log.exception("the engine process is lost sight of; it is killed")
+            self.trouble = f"was lost sight of: {error}"
+            self.kill()
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
             self._tell(Event.ENDED)
+
+    async def _run(self, folder: Path) -> None:
+        socket = folder / "engine"
+        async with grpc.aio.insecure_channel(f"unix:{socket}", CHANNEL) as channel:
+            self._process = await EngineProcess.start(self._command(socket), self._hear)
+            if self._killed:
+                self._process.kill()
+            if self._dismissed:
+                self._process.dismiss()
+            watching = asyncio.create_task(self._watch(channel, folder))
+            try:
+                ended = await self._process.ended()
+            finally:
+                watching.cancel()
+            self.trouble = self.trouble or str(ended)
 
     def _hear(self, line: Line) -> None:
         match line:
@@ -103,7 +124,7 @@ class Attempt:
             case Failed(error=error):
                 self.failure = error
 
-    async def _watch(self, channel: grpc.aio.Channel, folder: str) -> None:
+    async def _watch(self, channel: grpc.aio.Channel, folder: Path) -> None:
         try:
             async with asyncio.timeout(self._times.load):
                 await self._ready

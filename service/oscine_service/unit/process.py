@@ -47,9 +47,10 @@ class Ended:
     code: int
 
     def __str__(self) -> str:
-        if self.code < 0:
-            return f"was killed by {signal.Signals(-self.code).name}"
-        return f"ended with status {self.code}"
+        if self.code >= 0:
+            return f"ended with status {self.code}"
+        names = {each.value: each.name for each in signal.Signals}
+        return f"was killed by {names.get(-self.code, f'signal {-self.code}')}"
 
 
 class EngineProcess:

@@ -55,11 +55,29 @@ async def test_a_process_that_ends_without_a_reason_is_named(capfd: pytest.Captu
 async def test_a_process_that_is_killed_is_told_so() -> None:
     with pytest.raises(Unavailable, match="killed by SIGKILL"):
         await enter(Supervisor(script("import os; os.kill(os.getpid(), 9)")))
+    with pytest.raises(Unavailable, match="killed by signal 40"):
+        await enter(Supervisor(script("import os; os.kill(os.getpid(), 40)")))
 
 
 async def test_what_cannot_be_started_is_told() -> None:
     with pytest.raises(Unavailable, match="No such file"):
         await enter(Supervisor(lambda socket: ["/no/such/program", str(socket)]))
+
+
+async def test_no_room_for_the_socket_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    async with asyncio.timeout(10):
+        with pytest.raises(Unavailable, match="cannot be started: No such file"):
+            await enter(Supervisor(script("")))
+
+
+async def test_a_fault_in_watching_is_an_attempt_that_failed() -> None:
+    def broken(_: Path) -> list[str]:
+        raise ZeroDivisionError("no command")
+
+    async with asyncio.timeout(10):
+        with pytest.raises(Unavailable, match="lost sight of: no command"):
+            await enter(Supervisor(broken))
 
 
 @pytest.mark.parametrize("text", [STAYS, f"print('ready', flush=True); {STAYS}"], ids=["silent", "no socket"])

@@ -162,7 +162,7 @@ class SynthesizeConfig(google.protobuf.message.Message):
     TRIM_FIELD_NUMBER: builtins.int
     QUIET_MS_FIELD_NUMBER: builtins.int
     voice: builtins.str
-    """Name of a voice; empty takes the model's default."""
+    """Name of a voice, at most 200 characters; empty takes the model's default."""
     mode: Global___Mode.ValueType
     seed: builtins.int
     """0 to 2^63 - 1. Same seed, voice, mode and text give the same speech, unless a pause longer than `quiet_ms` ends a
