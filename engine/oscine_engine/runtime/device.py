@@ -8,6 +8,7 @@ middle of somebody's sentence: what does not fit is refused when it comes.
 
 import asyncio
 import math
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -90,6 +91,9 @@ class Device:
         clock: Clock = time.monotonic,
     ) -> None:
         """costs: of this machine's ticks, measured by `start` if they are not known. clock: seconds, never falling."""
+        # Read when the first convolution runs. oneDNN keeps a kernel for every shape it has seen, up to 1024 of them: some
+        # 100 MiB after a few hundred sentences, and no faster than with the last 64.
+        os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
         config, self._limits = checkpoint.config, limits or DeviceLimits()
         streams = self._limits.max_streams
         self._longest = MAX_SEGMENT_S * config.flow.input_frame_rate
