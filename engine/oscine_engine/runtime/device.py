@@ -91,8 +91,8 @@ class Device:
         clock: Clock = time.monotonic,
     ) -> None:
         """costs: of this machine's ticks, measured by `start` if they are not known. clock: seconds, never falling."""
-        # Read when the first convolution runs. oneDNN keeps a kernel for every shape it has seen, up to 1024 of them: some
-        # 100 MiB after a few hundred sentences, and no faster than with the last 64.
+        # Read when the first convolution runs. oneDNN keeps a kernel for every shape it has seen, up to 1024 of them:
+        # some 100 MiB after a few hundred sentences, and no faster than with the last 64.
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
         config, self._limits = checkpoint.config, limits or DeviceLimits()
         streams = self._limits.max_streams
