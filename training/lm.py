@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import math
 import multiprocessing
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -41,7 +40,7 @@ from oscine_engine.lm.sequence import IGNORE, fits_interleaved, training_sequenc
 from training import sizes
 from training.data import Batch, Corpus, Ints, bucketed, on_device, upload
 from training.graphed import Graphed, Update, autocast, pick_device
-from training.loop import Stage, save_weights, train
+from training.loop import Stage, save_weights, train, weighted
 from training.splice import Splicer, Word, read_words
 
 WIDTHS = (80, 96, 112, 144, 192, 272, 400, 640, 1024)
@@ -337,18 +336,6 @@ def sample(work: Path, corpus: Corpus, tokens: npt.NDArray[np.int16], layout: La
     for row in kept:
         print(f"lm: said {len(row['ids'])} ids where the recording has {row['real']}: {row['text']}", flush=True)
     (work / "export" / "lm_samples.json").write_text(json.dumps(kept, ensure_ascii=False), encoding="utf-8")
-
-
-def weighted(argument: str) -> tuple[str, float]:
-    """`zh=2` as a pair. Raises argparse.ArgumentTypeError."""
-    lang, _, factor = argument.partition("=")
-    try:
-        weight = float(factor)
-    except ValueError:
-        weight = math.nan
-    if not lang or not 1 <= weight < math.inf:
-        raise argparse.ArgumentTypeError(f"{argument!r} is no language and a factor of at least 1, such as zh=2")
-    return lang, weight
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import math
 import os
@@ -180,3 +181,15 @@ def train(
     found = check()
     save()
     return found
+
+
+def weighted(argument: str) -> tuple[str, float]:
+    """`zh=2` as a pair. Raises argparse.ArgumentTypeError."""
+    lang, _, factor = argument.partition("=")
+    try:
+        weight = float(factor)
+    except ValueError:
+        weight = math.nan
+    if not lang or not 1 <= weight < math.inf:
+        raise argparse.ArgumentTypeError(f"{argument!r} is no language and a factor of at least 1, such as zh=2")
+    return lang, weight

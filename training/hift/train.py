@@ -36,6 +36,7 @@ from training.hift.crops import HOP, Crops, pick
 from training.hift.discriminators import Discriminators
 from training.hift.heard import HeardDistance
 from training.hift.report import Log, write_wav
+from training.loop import weighted
 
 # HiFi-GAN's proportions, its sums over eight discriminators and their maps written as means.
 MEL_WEIGHT, FEATURE_WEIGHT, ADVERSARIAL_WEIGHT = 45.0, 10.0, 8.0
@@ -288,10 +289,10 @@ def build(
 
 def times(argument: str) -> tuple[str, int]:
     """`zh=2` as a pair. Raises argparse.ArgumentTypeError."""
-    lang, _, count = argument.partition("=")
-    if not lang or not count.isdecimal() or int(count) < 1:
+    lang, factor = weighted(argument)
+    if not factor.is_integer():
         raise argparse.ArgumentTypeError(f"{argument!r} is no language and a whole number of at least 1, such as zh=2")
-    return lang, int(count)
+    return lang, int(factor)
 
 
 def main() -> None:

@@ -20,9 +20,9 @@ from oscine_service.limits import Limits
 Requests: TypeAlias = AsyncIterator[Request | InvalidInput]
 
 QUIET_S, DRAIN_S = 0.1, 2.0
+"""A refused client has stopped sending after this long without a message, and is not waited for any longer."""
 MAX_DETAILS = 800
 """Characters of a status message, at most nine bytes each on the wire; a client takes 8 KiB of all it is told."""
-"""A refused client has stopped sending after this long without a message, and is not waited for any longer."""
 
 NAME = pb.DESCRIPTOR.services_by_name["SpeechService"].full_name
 
