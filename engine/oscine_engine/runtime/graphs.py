@@ -1,0 +1,130 @@
+"""Steps of fixed shape: captured once as CUDA graphs where there is a GPU, called as they are where there is none.
+
+A step reads what `Inputs` brought to the device, works on tensors that never move, and leaves its results in `Outputs`.
+So a tick costs the host one copy, one launch and one wait, whatever the step does, and on a CPU the very same code runs
+without a graph.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+Fields: TypeAlias = Mapping[str, tuple[tuple[int, ...], torch.dtype]]
+"""Name to shape and type of the arrays that travel together."""
+Step: TypeAlias = Callable[[], None]
+
+_ALIGNMENT = 16
+_WARM_UPS = 2
+"""Calls before a capture: then kernels are compiled and libraries have their workspaces, which no capture allows."""
+
+
+class _Block:
+    """Named arrays in one piece of memory: on the device, or on the host and pinned where there is a GPU."""
+
+    def __init__(self, fields: Fields, device: torch.device, *, pinned: bool = False) -> None:
+        offsets, size = {}, 0
+        for name, (shape, dtype) in fields.items():
+            offsets[name] = size
+            size += -(-math.prod(shape) * dtype.itemsize // _ALIGNMENT) * _ALIGNMENT
+        self.whole = torch.zeros(max(size, _ALIGNMENT), dtype=torch.uint8, device=device, pin_memory=pinned)
+        self.tensors: dict[str, Tensor] = {
+            name: self.whole[at : at + math.prod(shape) * dtype.itemsize].view(dtype).view(shape)
+            for (name, (shape, dtype)), at in zip(fields.items(), offsets.values(), strict=True)
+        }
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        return {name: tensor.numpy() for name, tensor in self.tensors.items()}
+
+
+class Inputs:
+    """What the host tells a step. Fill the arrays of `host`, then `send`; the step reads the tensors of `device`.
+
+    There are two host blocks taken in turn, so that one can be filled while the copy of the other is under way. An
+    array of `host` holds what was written to it two sends ago: fill all that the step reads.
+    """
+
+    def __init__(self, fields: Fields, device: torch.device) -> None:
+        self._cuda = device.type == "cuda"
+        self._blocks = [_Block(fields, torch.device("cpu"), pinned=self._cuda) for _ in range(2)]
+        self._views = [block.arrays() for block in self._blocks]
+        self._copied = [_event() for _ in self._blocks] if self._cuda else []
+        self._turn = 0
+        self._target = _Block(fields, device)
+
+    @property
+    def host(self) -> dict[str, NDArray[np.generic]]:
+        return self._views[self._turn]
+
+    @property
+    def device(self) -> dict[str, Tensor]:
+        return self._target.tensors
+
+    def send(self) -> None:
+        """Copy the arrays to the device, behind what was launched there before. Does not wait."""
+        self._target.whole.copy_(self._blocks[self._turn].whole, non_blocking=True)
+        if self._cuda:
+            self._copied[self._turn].record()
+        self._turn ^= 1
+        if self._cuda:
+            self._copied[self._turn].synchronize()
+
+
+class Outputs:
+    """What a step tells the host: it fills the tensors of `device` and ends with `fetch`; read `host` after a wait."""
+
+    def __init__(self, fields: Fields, device: torch.device) -> None:
+        self._source = _Block(fields, device)
+        self._host = _Block(fields, torch.device("cpu"), pinned=device.type == "cuda")
+        self.host = self._host.arrays()
+
+    @property
+    def device(self) -> dict[str, Tensor]:
+        return self._source.tensors
+
+    def fetch(self) -> None:
+        """Copy to the host; part of the step, and of its graph."""
+        self._host.whole.copy_(self._source.whole, non_blocking=True)
+
+
+class Graphs:
+    """Captures steps that share one pool of memory, since only one of them runs at a time."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._cuda = device.type == "cuda"
+        self._pool = torch.cuda.graph_pool_handle() if self._cuda else None
+        self._done = _event() if self._cuda else None
+
+    def capture(self, step: Step) -> Step:
+        """`step` as one launch. It is called a few times here: what it reads must be valid, what it writes is lost."""
+        if not self._cuda:
+            return step
+        aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        aside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(aside):
+            for _ in range(_WARM_UPS):
+                step()
+        torch.cuda.current_stream().wait_stream(aside)
+        graph = torch.cuda.CUDAGraph()
+        # Other threads may allocate or synchronise meanwhile: only this thread's calls are captured.
+        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+            step()
+        return graph.replay
+
+    def mark(self) -> None:
+        """Remember this moment in the device's work for `wait`."""
+        if self._done is not None:
+            self._done.record()
+
+    def wait(self) -> None:
+        """Return once the device has come to the last `mark`. Other threads run meanwhile."""
+        if self._done is not None:
+            self._done.synchronize()
+
+
+def _event() -> torch.cuda.Event:
+    return torch.cuda.Event()  # type: ignore[no-untyped-call]
