@@ -20,7 +20,7 @@ Keys of the printed object:
 * `ended`: sessions by how they ended: `done`, `dropped`, or the error's code; `audio_s`: heard by those that spoke to
   their end; `refused`: times that admission said no; `unexpected`: what did not end as it was meant to, as texts;
 * `leftovers`: after minus before: `streams`, `pages`, `tasks`, `file_descriptors`, `threads`; none may be above 0;
-* `memory_growth`: resident memory after over before, minus 1, at most 0.02; `memory_mib`: `before` and `after`;
+* `memory_growth`: resident memory of the idle engine after over before, minus 1, at most 0.02; `memory_mib`: `before` and `after`;
 * `survivors`: `count` spoken again; `same_ids`: sessions with the same speech ids in every segment; `ties`: segments
   with others where both were right, since the draw at which they part was closer than rounding (`tie_margins`: how far
   apart the two best scores, or the nucleus and its edge, were there); `different`: segments that are no tie, which must
@@ -68,6 +68,7 @@ from oscine_engine.checkpoint.load import Checkpoint, load
 from oscine_engine.engine import Engine, EngineSettings
 from oscine_engine.errors import Cancelled, Idle, InternalError, OscineError, Overloaded, Stalled
 from oscine_engine.events import Audio, Done, SessionRequest
+from oscine_engine.runtime.device_loop import REST_S
 from oscine_engine.runtime.trace import Said, Ticked, Trace
 from oscine_engine.session import Session, SessionLimits
 
@@ -239,10 +240,11 @@ class Held:
 
 
 async def drained(engine: Engine) -> None:
-    """Wait until the engine holds nothing, DRAIN_S at most."""
+    """Wait until the engine holds nothing, DRAIN_S at most, and has given back memory."""
     until = time.monotonic() + DRAIN_S
     while engine.load_now != (0, 0) and time.monotonic() < until:
         await asyncio.sleep(0.05)
+    await asyncio.sleep(2 * REST_S)
 
 
 async def ends(abandoned: Sequence[tuple[Plan, Session]], tally: Tally) -> None:

@@ -26,10 +26,13 @@ from oscine_engine.errors import Cancelled, InternalError, OscineError, Unavaila
 from oscine_engine.planner import Step
 from oscine_engine.port import Deliver, StreamOptions
 from oscine_engine.runtime.core import Core
+from oscine_engine.runtime.memory import give_back
 from oscine_engine.runtime.stream import Stream
 
 log = logging.getLogger(__name__)
 
+REST_S = 2.0
+"""Without a stream for so long, the loop is thought to be at rest."""
 Command: TypeAlias = Callable[[], object]
 """Run in the loop's thread between two ticks."""
 
@@ -175,11 +178,20 @@ class DeviceLoop:
         """Run the commands that are there; with `wait`, at least one."""
         try:
             if wait:
-                self._commands.get()()
+                self._next()()
             while True:
                 self._commands.get_nowait()()
         except queue.Empty:
             return
+
+    def _next(self) -> Command:
+        """Wait for a command. Who has no stream for a while gives back memory, once, and goes on waiting."""
+        if not self.admitted:
+            try:
+                return self._commands.get(timeout=REST_S)
+            except queue.Empty:
+                give_back()
+        return self._commands.get()
 
     def _shut(self) -> None:
         self._stop(State.CLOSED)
