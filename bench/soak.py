@@ -20,7 +20,8 @@ Keys of the printed object:
 * `ended`: sessions by how they ended: `done`, `dropped`, or the error's code; `audio_s`: heard by those that spoke to
   their end; `refused`: times that admission said no; `unexpected`: what did not end as it was meant to, as texts;
 * `leftovers`: after minus before: `streams`, `pages`, `tasks`, `file_descriptors`, `threads`; none may be above 0;
-* `memory_growth`: resident memory of the idle engine after over before, minus 1, at most 0.02; `memory_mib`: `before` and `after`;
+* `memory_growth`: resident memory of the idle engine after over before, minus 1, at most 0.02; `memory_mib`: `before`
+  and `after`;
 * `survivors`: `count` spoken again; `same_ids`: sessions with the same speech ids in every segment; `ties`: segments
   with others where both were right, since the draw at which they part was closer than rounding (`tie_margins`: how far
   apart the two best scores, or the nucleus and its edge, were there); `different`: segments that are no tie, which must

@@ -9,7 +9,7 @@ import torch
 from oscine_engine.runtime.memory import give_back
 
 def resident():
-    return int(re.search(r"VmRSS:\\\\s+(\\\\d+)", open("/proc/self/status").read())[1]) / 1024
+    return int(re.search(r"VmRSS:\s+(\d+)", open("/proc/self/status").read())[1]) / 1024
 
 blocks = [torch.ones(25_000) for _ in range(1000)]  # 100 kB each: too small for a mapping of its own
 kept = blocks[::10]
