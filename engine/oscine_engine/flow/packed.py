@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from oscine_engine.flow.dit import Block, DiT, normed
-from oscine_engine.flow.stream import FlowChunk, Tails
+from oscine_engine.flow.stream import ChunkWork, FlowChunk, Tails
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,17 +75,18 @@ class PackedDiT:
         conditional = F.linear(joined, self._static_weight, self._input_bias)
         return torch.stack((conditional, self._input_bias.expand_as(conditional)))
 
-    def velocities(self, chunks: Sequence[tuple[FlowChunk, Tails]]) -> list[Tensor]:
+    def velocities(self, chunks: Sequence[tuple[FlowChunk, ChunkWork, Tails]]) -> list[Tensor]:
         """One estimate for each chunk at its own step: [2, n, 80] each, conditional row first.
 
         Writes the chunks' keys and values to their pages and, once all is computed, moves their position tails on: a
         pass that raises can be taken again.
         """
-        opened = [chunk for chunk, _ in chunks]
+        opened = [chunk for chunk, _, _ in chunks]
+        works = [work for _, work, _ in chunks]
         sizes = [2 * chunk.frames for chunk in opened]
-        embedded, moved = zip(*(self._embed(chunk, tails) for chunk, tails in chunks), strict=True)
+        embedded, moved = zip(*(self._embed(*chunk) for chunk in chunks), strict=True)
         rows = torch.cat(embedded) if len(embedded) > 1 else embedded[0]
-        rotor = torch.cat([chunk.rotor for chunk in opened]) if len(opened) > 1 else opened[0].rotor
+        rotor = torch.cat([work.rotor for work in works]) if len(works) > 1 else works[0].rotor
         steps = torch.tensor([chunk.step for chunk in opened], device=rows.device)
         if len(set(sizes)) == 1:
             # equal lengths: one modulation a stream, broadcast over its rows
@@ -101,22 +102,22 @@ class PackedDiT:
             shift, scale, gate, ff_shift, ff_scale, ff_gate = modulation
             qkv = F.linear(torch.addcmul(shift, normed(h), scale), *weights.qkv).view(len(rows), 3, -1)
             self._rotate(qkv, rotor)
-            parts = zip(torch.split(qkv, sizes), opened, strict=True)
-            seen = [_attend(part, chunk, layer, self.config.heads) for part, chunk in parts]
+            parts = zip(torch.split(qkv, sizes), opened, works, strict=True)
+            seen = [_attend(part, chunk, work, layer, self.config.heads) for part, chunk, work in parts]
             joined = torch.cat(seen) if len(seen) > 1 else seen[0]
             h = torch.addcmul(h, gate, F.linear(joined, *weights.out).view_as(h))
             wide = F.gelu(F.linear(torch.addcmul(ff_shift, normed(h), ff_scale), *weights.up), approximate="tanh")
             h = torch.addcmul(h, ff_gate, F.linear(wide, *weights.down))
         scale, shift = final
         out = F.linear(torch.addcmul(shift, normed(h), scale), *self._final).view(len(rows), -1)
-        for (chunk, tails), after in zip(chunks, moved, strict=True):
+        for (chunk, _, tails), after in zip(chunks, moved, strict=True):
             for kept, tail in zip(tails.position[:, chunk.step], after, strict=True):
                 kept.copy_(tail)
         return [part.view(2, len(part) // 2, -1) for part in torch.split(out, sizes)]
 
-    def _embed(self, chunk: FlowChunk, tails: Tails) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    def _embed(self, chunk: FlowChunk, work: ChunkWork, tails: Tails) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """Input rows [2n, dim] of the chunk at its step, position convolutions added, and the tails after it."""
-        h = (chunk.static + F.linear(chunk.x, self._state_weight)).transpose(1, 2)
+        h = (work.static + F.linear(work.x, self._state_weight)).transpose(1, 2)
         first, second = tails.position[:, chunk.step]
         before = torch.cat((first, h), dim=2)
         middle = torch.cat((second, self._conv1(before)), dim=2)
@@ -131,13 +132,13 @@ class PackedDiT:
         torch.view_as_complex(pairs).mul_(rotor)
 
 
-def _attend(qkv: Tensor, chunk: FlowChunk, layer: int, heads: int) -> Tensor:
+def _attend(qkv: Tensor, chunk: FlowChunk, work: ChunkWork, layer: int, heads: int) -> Tensor:
     """Attention of one stream's rows [2n, 3, inner] over its pages and itself -> [2n, inner]."""
     query, key, value = qkv.view(2, chunk.frames, 3, -1).unbind(2)
-    own = chunk.pages[-1][chunk.step, layer, :, :, : chunk.frames]
+    own = work.pages[-1][chunk.step, layer, :, :, : chunk.frames]
     own[0].copy_(key)
     own[1].copy_(value)
-    before = [page[chunk.step, layer] for page in chunk.pages[:-1]]
+    before = [page[chunk.step, layer] for page in work.pages[:-1]]
     keys, values = (torch.cat((*before, own), dim=2) if before else own).to(query.dtype)
     query, keys, values = (part.view(*part.shape[:2], heads, -1).transpose(1, 2) for part in (query, keys, values))
     return F.scaled_dot_product_attention(query, keys, values).transpose(1, 2).reshape(len(qkv), -1)

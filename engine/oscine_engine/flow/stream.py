@@ -1,4 +1,4 @@
-"""State of the streaming flow: plain data, moved along by FlowRunner.
+"""State of the streaming flow: plain data, moved along by a flow runner.
 
 A prompt and the speech after it are cut into chunks on one grid that starts with the prompt. A finished chunk leaves
 behind its page of keys and values and the tails of three convolutions, and is never looked at again.
@@ -29,7 +29,7 @@ class FlowPrefix:
     """A registered voice: its prompt's finished chunks, shared read-only by every stream opened on it.
 
     pages: held once by this prefix. frames: how many the pages cover. tokens: prompt tokens of the unfinished rest.
-    mel: [2P, 80], the whole prompt. speaker: [80].
+    mel: [2P, 80], the whole prompt. speaker: [80], projected if tails are kept here. tails, slot: as in FlowStream.
     """
 
     pages: tuple[int, ...]
@@ -37,24 +37,32 @@ class FlowPrefix:
     tokens: tuple[int, ...]
     mel: Tensor
     speaker: Tensor
-    tails: Tails
+    tails: Tails | None = None
+    slot: int = -1
 
 
 @dataclass(slots=True, eq=False)
-class FlowChunk:
-    """The chunk being solved. Rows are guidance row by frame: conditional frames first, then unconditional ones.
+class ChunkWork:
+    """What the runner for a CPU computes with. Rows are guidance row by frame, conditional frames first.
 
-    frames: n, at most a whole chunk. step: Euler steps done. x: state [n, 80]. static: [2, n, dim], the part of the
-    input projection that no step changes. rotor: complex [2n, 1, dim_head / 2]. pages: views of all pages up to and
-    including the chunk's own, each [steps, depth, 2 (key, value), 2 rows, chunk, heads * dim_head].
+    x: state [n, 80]. static: [2, n, dim], the part of the input projection that no step changes. rotor: complex
+    [2n, 1, dim_head / 2]. pages: views of all pages up to and including the chunk's own, each [steps, depth,
+    2 (key, value), 2 rows, chunk, heads * dim_head].
     """
 
-    frames: int
-    step: int
     x: Tensor
     static: Tensor
     rotor: Tensor
     pages: list[Tensor]
+
+
+@dataclass(slots=True, eq=False)
+class FlowChunk:
+    """The chunk being solved. frames: n, at most a whole chunk. step: Euler steps done. work: on a CPU."""
+
+    frames: int
+    step: int
+    work: ChunkWork | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -63,11 +71,11 @@ class FlowStream:
 
     pages: all pages held, the prefix's first. frames: in finished chunks, prompt included. tokens: known but not yet in
     a begun chunk. last: no more tokens will come. out: finished mel not yet taken. end: the last finished chunk, whole.
+    tails: what convolutions remember, on a CPU; slot: the place that holds it and the state otherwise.
     """
 
     prefix_mel: Tensor
     speaker: Tensor
-    tails: Tails
     pages: list[int]
     frames: int
     tokens: list[int]
@@ -76,6 +84,8 @@ class FlowStream:
     chunk: FlowChunk | None = None
     out: list[Tensor] = field(default_factory=list)
     end: Tensor | None = None
+    tails: Tails | None = None
+    slot: int = -1
 
     @property
     def prompt_frames(self) -> int:

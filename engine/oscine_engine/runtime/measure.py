@@ -11,7 +11,8 @@ from functools import partial
 
 import torch
 
-from oscine_engine.flow.runner import FlowRunner, FlowStream
+from oscine_engine.flow.stream import FlowStream
+from oscine_engine.flow.streams import FlowStreams
 from oscine_engine.lm.interleave import Prompt
 from oscine_engine.lm.runner import LMRunner
 from oscine_engine.scheduler.costs import CostModel
@@ -26,7 +27,7 @@ FAR_PAGES = 8
 """Chunks of context of the second flow point, beside one: the slope between them is what reading them costs."""
 
 
-def measure(lm: LMRunner, flow: FlowRunner, vocoder: VocoderRunner, most_rows: int) -> CostModel:
+def measure(lm: LMRunner, flow: FlowStreams, vocoder: VocoderRunner, most_rows: int) -> CostModel:
     """The cost model of these runners, for up to `most_rows` streams. Leaves nothing behind in their pools."""
     return CostModel.measured(
         lm=[*_lm_points(lm, most_rows), _reading(lm, most_rows)],
@@ -82,7 +83,7 @@ def _reading(runner: LMRunner, most: int) -> tuple[int, float]:
     return max(READ_ROWS, 2 * most), _fastest(read)
 
 
-def _flow_points(runner: FlowRunner, most: int, pages: int) -> list[tuple[int, int, float]]:
+def _flow_points(runner: FlowStreams, most: int, pages: int) -> list[tuple[int, int, float]]:
     """Euler steps of so many streams, each with `pages` chunks of context, its own included."""
     config = runner.config
     chunk = config.dit.static_chunk_size

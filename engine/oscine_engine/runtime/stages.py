@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from oscine_engine.errors import InternalError, InvalidInput, OscineError
-from oscine_engine.flow.runner import FlowRunner, FlowStream
+from oscine_engine.flow.stream import FlowStream
+from oscine_engine.flow.streams import FlowStreams
 from oscine_engine.guards.segment import Retry
 from oscine_engine.lm.runner import LMRunner
 from oscine_engine.runtime.lane import Lane, Segment
@@ -65,7 +66,7 @@ class Stages:
     """The three runners and the cache of voices. `positions`: a segment's share of the language model's pages."""
 
     def __init__(
-        self, lm: LMRunner, flow: FlowRunner, vocoder: VocoderRunner, voices: VoiceCache, positions: int
+        self, lm: LMRunner, flow: FlowStreams, vocoder: VocoderRunner, voices: VoiceCache, positions: int
     ) -> None:
         self.positions = positions
         self.lm = lm
@@ -165,7 +166,7 @@ class Stages:
             segment.complete = True
             if not segment.given:
                 size = self.flow.config.output_size
-                segment.mel = torch.zeros(0, size, dtype=self.flow.dtype, device=self.flow.device)
+                segment.mel = torch.zeros(0, size)
                 self._finish(segment)
 
     def _retry(self, segment: Segment, verdict: Retry) -> None:

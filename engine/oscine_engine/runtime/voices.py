@@ -17,7 +17,8 @@ from collections.abc import Iterable, Mapping
 import torch
 
 from oscine_engine.errors import InvalidInput, Overloaded
-from oscine_engine.flow.runner import FlowPrefix, FlowRunner, FlowStream
+from oscine_engine.flow.stream import FlowPrefix, FlowStream
+from oscine_engine.flow.streams import FlowStreams
 from oscine_engine.voices.prompt import VoicePrompt
 
 
@@ -30,7 +31,7 @@ class CachedVoice:
 
     __slots__ = ("holders", "name", "open_tokens", "pages", "prefix", "prompt", "prompt_frames")
 
-    def __init__(self, name: str, pages: int, prompt_tokens: int, flow: FlowRunner) -> None:
+    def __init__(self, name: str, pages: int, prompt_tokens: int, flow: FlowStreams) -> None:
         ratio = flow.config.token_mel_ratio
         self.name = name
         self.pages = pages
@@ -53,7 +54,7 @@ class VoiceCache:
     longest: speech tokens that must fit the flow's fixed noise after the prompt.
     """
 
-    def __init__(self, flow: FlowRunner, voices: Mapping[str, VoicePrompt], max_pages: int, longest: int = 0) -> None:
+    def __init__(self, flow: FlowStreams, voices: Mapping[str, VoicePrompt], max_pages: int, longest: int = 0) -> None:
         self._flow = flow
         self._longest = longest
         self._voices = voices

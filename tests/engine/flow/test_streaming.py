@@ -201,8 +201,8 @@ def test_a_broken_stream_does_not_touch_the_others_in_its_batch(flow: Flow, runn
     for one, opened in ((said, stream), (other, broken)):
         runner.feed(opened, one.tokens.tolist(), last=True)
         runner.begin(opened)
-    assert broken.chunk is not None
-    broken.chunk.x.fill_(torch.nan)
+    assert broken.chunk is not None and broken.chunk.work is not None
+    broken.chunk.work.x.fill_(torch.nan)
     for _ in range(STEPS):
         runner.step([broken, stream])
     assert runner.take_mel(broken).isnan().all()
