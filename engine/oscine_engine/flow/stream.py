@@ -71,7 +71,8 @@ class FlowStream:
 
     pages: all pages held, the prefix's first. frames: in finished chunks, prompt included. tokens: known but not yet in
     a begun chunk. last: no more tokens will come. out: finished mel not yet taken. end: the last finished chunk, whole.
-    tails: what convolutions remember, on a CPU; slot: the place that holds it and the state otherwise.
+    tails: what convolutions remember, on a CPU. Otherwise slot: the place that holds it and the state, and source: that
+    of what the next chunk goes on from.
     """
 
     prefix_mel: Tensor
@@ -86,6 +87,7 @@ class FlowStream:
     end: Tensor | None = None
     tails: Tails | None = None
     slot: int = -1
+    source: int = -1
 
     @property
     def prompt_frames(self) -> int:

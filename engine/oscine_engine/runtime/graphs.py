@@ -97,7 +97,7 @@ class Graphs:
     def __init__(self, device: torch.device) -> None:
         self._cuda = device.type == "cuda"
         self._pool = torch.cuda.graph_pool_handle() if self._cuda else None
-        self._done = _event() if self._cuda else None
+        self._marks = [_event(), _event()] if self._cuda else []
 
     def capture(self, step: Step) -> Step:
         """`step` as one launch. It is called a few times here: what it reads must be valid, what it writes is lost."""
@@ -116,14 +116,20 @@ class Graphs:
         return graph.replay
 
     def mark(self) -> None:
-        """Remember this moment in the device's work for `wait`."""
-        if self._done is not None:
-            self._done.record()
+        """Remember this moment in the device's work."""
+        if self._marks:
+            self._marks.reverse()
+            self._marks[0].record()
 
     def wait(self) -> None:
-        """Return once the device has come to the last `mark`. Other threads run meanwhile."""
-        if self._done is not None:
-            self._done.synchronize()
+        """Return once the device has come to the last mark. Other threads run meanwhile."""
+        if self._marks:
+            self._marks[0].synchronize()
+
+    def keep_up(self) -> None:
+        """Return once the device has come to the mark before the last: it is one step behind then, and never two."""
+        if self._marks:
+            self._marks[1].synchronize()
 
 
 def _event() -> torch.cuda.Event:

@@ -1,11 +1,13 @@
-"""A small random flow, with other sizes than the recorded one, and a runner over it."""
+"""A small random flow, with other sizes than the recorded one, and both runners over it."""
 
 import pytest
 import torch
 
 from oscine_engine.config import CFMConfig, DiTConfig, FlowConfig, PreLookahead
+from oscine_engine.flow.graphed import GraphedFlow
 from oscine_engine.flow.network import Flow
-from oscine_engine.flow.runner import FlowRunner, page_shape
+from oscine_engine.flow.runner import FlowRunner
+from oscine_engine.flow.streams import FlowStreams, page_shape
 from oscine_engine.runtime.pages import PagePool
 
 CONFIG = FlowConfig(
@@ -27,6 +29,9 @@ def flow() -> Flow:
     return flow
 
 
-@pytest.fixture
-def runner(flow: Flow) -> FlowRunner:
-    return FlowRunner(flow, PagePool(64, page_shape(CONFIG, CONFIG.cfm.n_timesteps)), CONFIG.cfm.n_timesteps)
+@pytest.fixture(params=["ragged", "slotted"])
+def runner(request: pytest.FixtureRequest, flow: Flow) -> FlowStreams:
+    pool = PagePool(64, page_shape(CONFIG, CONFIG.cfm.n_timesteps))
+    if request.param == "ragged":
+        return FlowRunner(flow, pool, CONFIG.cfm.n_timesteps)
+    return GraphedFlow(flow, pool, CONFIG.cfm.n_timesteps, max_streams=4, max_prefixes=8)

@@ -1,0 +1,284 @@
+"""The flow for a GPU: a tick is one copy and one or two launches, whatever the streams' number, steps and lengths.
+
+Every stream has a slot of `SlottedDiT`'s tables. Steps are captured for 1, 2, 4 ... streams and filled up with rows of
+no frames on a spare slot. What begins is collected and begun together, right before the next step.
+
+A step is not waited for unless a chunk ends in it; but no step is launched before the one before the last is done, so
+that what the host decides is never more than a tick old.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from oscine_engine.flow.network import Flow
+from oscine_engine.flow.noise import initial_noise
+from oscine_engine.flow.schedule import euler_steps, time_span
+from oscine_engine.flow.slotted import Batch, Opening, SlottedDiT
+from oscine_engine.flow.stream import FlowChunk, FlowPrefix, FlowStream
+from oscine_engine.flow.streams import GUIDANCE_ROWS, FlowStreams
+from oscine_engine.runtime.graphs import Graphs, Inputs, Outputs, Step
+from oscine_engine.runtime.pages import PagePool
+
+_PROGRAMS = 128
+"""Programs of an attention that fill a GPU: with fewer streams than that takes, keys are shared out among more."""
+_MOST_SPLITS = 4
+
+
+class _Begun(NamedTuple):
+    """A chunk whose tokens are taken, and whose beginning the device has not been told of yet."""
+
+    stream: FlowStream
+    start: int
+    tokens: list[int]
+
+
+class _Start:
+    """The graph that begins up to `size` chunks."""
+
+    def __init__(self, dit: SlottedDiT, graphs: Graphs, size: int) -> None:
+        config = dit.config
+        chunk = config.dit.static_chunk_size
+        tokens = chunk // config.token_mel_ratio + config.pre_lookahead_len
+        self.inputs = Inputs(
+            {
+                "slots": ((size,), torch.int64),
+                "sources": ((size,), torch.int64),
+                "starts": ((size,), torch.int64),
+                "tokens": ((size, tokens), torch.int64),
+                "known": ((size,), torch.int64),
+                "cond": ((size, chunk, config.output_size), torch.float32),
+                "speakers": ((size, config.spk_embed_dim), torch.float32),
+            },
+            dit.device,
+        )
+        self._opening = Opening(**self.inputs.device)
+        self._dit, self._graphs = dit, graphs
+        self.run: Step = self._step
+
+    def capture(self, spare: int, silent: int) -> None:
+        self.inputs.host["slots"][:] = spare
+        self.inputs.host["sources"][:] = silent
+        self.inputs.send()
+        self.run = self._graphs.capture(self._step)
+
+    def _step(self) -> None:
+        self._dit.begin(self._opening)
+
+
+class _Tick:
+    """The graph of one Euler step of up to `size` streams."""
+
+    def __init__(self, dit: SlottedDiT, graphs: Graphs, size: int, most_pages: int) -> None:
+        config = dit.config
+        self.inputs = Inputs(
+            {
+                "slots": ((size,), torch.int64),
+                "steps": ((size,), torch.int64),
+                "starts": ((size,), torch.int32),
+                "frames": ((size,), torch.int32),
+                "pages": ((size, most_pages), torch.int32),
+            },
+            dit.device,
+        )
+        self.outputs = Outputs(
+            {"mel": ((size, config.dit.static_chunk_size, config.output_size), torch.float32)}, dit.device
+        )
+        programs = GUIDANCE_ROWS * config.dit.heads * size
+        self._splits = max(1, min(_MOST_SPLITS, _PROGRAMS // programs))
+        self._batch = Batch(**self.inputs.device)
+        self._dit, self._graphs = dit, graphs
+        self.run: Step = self._step
+
+    def capture(self, spare: int) -> None:
+        for name, value in (("slots", spare), ("steps", 0), ("starts", 0), ("frames", 0)):
+            self.inputs.host[name][:] = value
+        self.inputs.send()
+        self.run = self._graphs.capture(self._step)
+
+    def _step(self) -> None:
+        self.outputs.device["mel"].copy_(self._dit.step(self._batch, self._splits))
+        self.outputs.fetch()
+
+
+class GraphedFlow(FlowStreams):
+    """Owns `pool` with streams and prefixes; used by one thread.
+
+    max_streams: most streams in a step. max_prefixes: prompts and prefixes alive at once, besides. dtype: of weights
+    and activations; the residual stream and a chunk's state are float32. noise [1, 80, frames] replaces the fixed one.
+    """
+
+    def __init__(
+        self,
+        flow: Flow,
+        pool: PagePool,
+        n_timesteps: int = 10,
+        noise: Tensor | None = None,
+        *,
+        max_streams: int = 8,
+        max_prefixes: int = 8,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        config = flow.config
+        drawn = (noise if noise is not None else initial_noise(config.cfm))[0].transpose(0, 1)
+        super().__init__(config, pool, n_timesteps, len(drawn))
+        self.device = device = pool.data.device
+        self._max_streams = max_streams
+        slots = max_streams + max_prefixes
+        self._spare, self._silent = slots, slots + 1
+        """Slots of rows that fill up a batch, and of tails before any frame: zeros, which nothing writes."""
+        times, lengths = euler_steps(time_span(config.cfm, n_timesteps))
+        self._dit = SlottedDiT(flow, times, lengths, drawn, slots + 2, pool.data, dtype, device)
+        self._slots = PagePool(slots, (1,))
+        self._chunk = config.dit.static_chunk_size
+        most_pages = -(-len(drawn) // self._chunk)
+        self._pages = np.zeros((slots + 2, most_pages), np.int32)
+        self._steps = np.zeros(slots + 2, np.int64)
+        self._starts = np.zeros(slots + 2, np.int32)
+        self._frames = np.zeros(slots + 2, np.int32)
+        self._graphs = Graphs(device)
+        self._sizes = [1 << power for power in range((max_streams - 1).bit_length() + 1)]
+        self._ticks = {size: _Tick(self._dit, self._graphs, size, most_pages) for size in self._sizes}
+        self._starting = {size: _Start(self._dit, self._graphs, size) for size in self._sizes}
+        self._begun: list[_Begun] = []
+
+    def capture(self, progress: Callable[[str], object] | None = None) -> None:
+        """Capture every size, so that no tick ever has to. Takes seconds."""
+        for size in reversed(self._sizes):
+            if progress is not None:
+                progress(f"flow, {size} streams")
+            self._starting[size].capture(self._spare, self._silent)
+            self._ticks[size].capture(self._spare)
+
+    def prompt(self, tokens: Tensor, mel: Tensor, embedding: Tensor) -> FlowStream:
+        ids = self._checked(tokens, mel, embedding)
+        (slot,) = self._slots.alloc(1)
+        speaker = embedding.float().cpu().flatten()
+        prompt = FlowStream(mel.float().cpu(), speaker, [], 0, [], slot=slot, source=self._silent)
+        self.feed(prompt, ids, last=False)
+        return prompt
+
+    def prefix(self, prompt: FlowStream) -> FlowPrefix:
+        self._check_solved(prompt)
+        return FlowPrefix(
+            tuple(prompt.pages),
+            prompt.frames,
+            tuple(prompt.tokens),
+            prompt.prefix_mel,
+            prompt.speaker,
+            slot=prompt.slot,
+        )
+
+    def release(self, prefix: FlowPrefix) -> None:
+        self.pool.release(list(prefix.pages))
+        self._slots.release([prefix.slot])
+
+    def open(self, prefix: FlowPrefix) -> FlowStream:
+        pages = list(prefix.pages)
+        (slot,) = self._slots.alloc(1)
+        self.pool.retain(pages)
+        self._slots.retain([prefix.slot])
+        source = prefix.slot
+        if not prefix.frames:
+            self._slots.release([prefix.slot])
+            source = self._silent
+        return FlowStream(
+            prefix.mel, prefix.speaker, pages, prefix.frames, list(prefix.tokens), slot=slot, source=source
+        )
+
+    def close(self, stream: FlowStream) -> None:
+        if stream.closed:
+            return
+        self._begun = [begun for begun in self._begun if begun.stream is not stream]
+        self.pool.release(stream.pages)
+        self._leave_source(stream)
+        self._slots.release([stream.slot])
+        stream.pages, stream.tokens, stream.chunk, stream.closed = [], [], None, True
+
+    def begin(self, stream: FlowStream) -> None:
+        if not self.ready(stream):
+            raise ValueError("begin on a stream that is not ready")
+        (page,) = self.pool.alloc(1)
+        slot, start, place = stream.slot, stream.frames, len(stream.pages)
+        taken = min(self._chunk_tokens, len(stream.tokens))
+        stream.pages.append(page)
+        self._pages[slot, : place + 1] = stream.pages
+        self._starts[slot], self._steps[slot] = start, 0
+        self._frames[slot] = taken * self.config.token_mel_ratio
+        ahead = stream.tokens[: taken + self.config.pre_lookahead_len]
+        self._begun.append(_Begun(stream, start, ahead))
+        del stream.tokens[:taken]
+        stream.chunk = FlowChunk(int(self._frames[slot]), step=0)
+
+    def step(self, streams: Sequence[FlowStream]) -> None:
+        if not streams or any(stream.chunk is None for stream in streams):
+            raise ValueError("step needs streams with a begun chunk")
+        most = self._sizes[-1]
+        for first in range(0, len(streams), most):
+            self._step(streams[first : first + most])
+
+    def _step(self, streams: Sequence[FlowStream]) -> None:
+        self._start()
+        count = len(streams)
+        tick = self._ticks[self._size(count)]
+        slots = np.array([stream.slot for stream in streams])
+        host = tick.inputs.host
+        host["slots"][:count], host["slots"][count:] = slots, self._spare
+        host["frames"][:count], host["frames"][count:] = self._frames[slots], 0
+        host["steps"][:count], host["steps"][count:] = self._steps[slots], 0
+        host["starts"][:count], host["starts"][count:] = self._starts[slots], 0
+        host["pages"][:count] = self._pages[slots]
+        tick.inputs.send()
+        self._graphs.keep_up()
+        tick.run()
+        self._graphs.mark()
+        self._steps[slots] += 1
+        ended = False
+        for stream in streams:
+            assert stream.chunk is not None
+            stream.chunk.step += 1
+            ended |= stream.chunk.step == self.n_timesteps
+        if ended:
+            self._graphs.wait()
+            self._finish(streams, tick)
+
+    def _finish(self, streams: Sequence[FlowStream], tick: _Tick) -> None:
+        for row, stream in enumerate(streams):
+            chunk = stream.chunk
+            if chunk is not None and chunk.step == self.n_timesteps:
+                # A copy: the next step of this size writes there again.
+                mel = torch.from_numpy(tick.outputs.host["mel"][row, : chunk.frames].copy())
+                stream.out.append(mel[max(0, stream.prompt_frames - stream.frames) :])
+                stream.end = mel
+                stream.frames += chunk.frames
+                stream.chunk = None
+
+    def _start(self) -> None:
+        """Tell the device of the chunks that were begun."""
+        while self._begun:
+            begun, self._begun = self._begun[: self._sizes[-1]], self._begun[self._sizes[-1] :]
+            start = self._starting[self._size(len(begun))]
+            host = start.inputs.host
+            host["cond"][:], host["tokens"][:], host["known"][:], host["starts"][:] = 0, 0, 0, 0
+            host["slots"][len(begun) :], host["sources"][len(begun) :] = self._spare, self._silent
+            for row, (stream, first, tokens) in enumerate(begun):
+                host["slots"][row], host["sources"][row], host["starts"][row] = stream.slot, stream.source, first
+                host["tokens"][row, : len(tokens)], host["known"][row] = tokens, len(tokens)
+                prompt = stream.prefix_mel[first : first + self._chunk].numpy()
+                host["cond"][row, : len(prompt)] = prompt
+                host["speakers"][row] = stream.speaker.numpy()
+                self._leave_source(stream)
+            start.inputs.send()
+            start.run()
+
+    def _leave_source(self, stream: FlowStream) -> None:
+        """From here on the stream goes on from what it left behind itself."""
+        if stream.source not in (stream.slot, self._silent):
+            self._slots.release([stream.source])
+        stream.source = stream.slot
+
+    def _size(self, count: int) -> int:
+        return 1 << (count - 1).bit_length()

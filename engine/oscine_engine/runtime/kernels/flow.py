@@ -1,0 +1,131 @@
+"""What the flow's Euler step does besides matrix products. On a GPU `flow_triton` does it, fused; here is its twin.
+
+B streams of two guidance rows of C frames each are packed as R = B * 2 * C rows. The residual stream `x` is float32
+whatever the weights are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+if TYPE_CHECKING:
+    from oscine_engine.flow.slotted import Batch
+
+ROWS = 2
+"""Guidance rows of a stream."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PositionConv:
+    """A grouped convolution: weight as torch has it, [dim, dim / groups, taps], and [groups, taps, inputs, outputs]."""
+
+    weight: Tensor
+    tiles: Tensor
+    bias: Tensor
+    groups: int
+
+
+def position_weights(weight: Tensor, bias: Tensor, groups: int) -> PositionConv:
+    """weight [dim, dim / groups, taps], bias [dim]."""
+    outputs = weight.shape[0] // groups
+    tiles = weight.view(groups, outputs, *weight.shape[1:]).permute(0, 3, 2, 1).contiguous()
+    return PositionConv(weight, tiles, bias, groups)
+
+
+def position(x: Tensor, table: Tensor, slots: Tensor, steps: Tensor, convs: list[PositionConv]) -> Tensor:
+    """x [2B, C, dim] -> float32 [R, dim]: x and both position convolutions of it, whose tails in `table` move on.
+
+    table [S, 2, steps, 2, taps - 1, dim]: the tails of stream b lie at slots[b], by convolution and by step.
+    """
+    kept = table.shape[4]
+    if x.is_cuda:
+        fused = _fused()
+        middle: Tensor = fused.position(x, table, slots, steps, 0, convs[0], residual=None)
+        out: Tensor = fused.position(middle, table, slots, steps, 1, convs[1], residual=x)
+    else:
+        middle = _convolved(x, table[slots, 0, steps], convs[0])
+        out = _convolved(middle, table[slots, 1, steps], convs[1]).float() + x.float()
+    for number, signal in enumerate((x, middle)):
+        table[slots, number, steps] = signal[:, signal.shape[1] - kept :].unflatten(0, (-1, ROWS))
+    return out.flatten(0, 1)
+
+
+def _convolved(x: Tensor, tails: Tensor, conv: PositionConv) -> Tensor:
+    signal = torch.cat((tails.flatten(0, 1), x), dim=1).transpose(1, 2)
+    return F.mish(F.conv1d(signal, conv.weight, conv.bias, groups=conv.groups)).transpose(1, 2)
+
+
+def norm_modulate(x: Tensor, shift: Tensor, scale: Tensor, eps: float) -> Tensor:
+    """Layer norm of x [R, dim] over its channels, times scale [B, dim], plus shift [B, dim]; in their type."""
+    if x.is_cuda:
+        return _fused().gate_norm_modulate(x, None, None, shift, scale, eps)  # type: ignore[no-any-return]
+    normed = F.layer_norm(x, x.shape[-1:], eps=eps).view(len(shift), -1, x.shape[-1])
+    return (normed * scale[:, None].float() + shift[:, None].float()).to(shift.dtype).flatten(0, 1)
+
+
+def gate_norm_modulate(x: Tensor, y: Tensor, gate: Tensor, shift: Tensor, scale: Tensor, eps: float) -> Tensor:
+    """Add gate [B, dim] times y [R, dim] to x in place; then as `norm_modulate`."""
+    if x.is_cuda:
+        return _fused().gate_norm_modulate(x, y, gate, shift, scale, eps)  # type: ignore[no-any-return]
+    x.view(len(gate), -1, x.shape[-1]).add_(y.view(len(gate), -1, x.shape[-1]).float() * gate[:, None].float())
+    return norm_modulate(x, shift, scale, eps)
+
+
+def linear_gelu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """GELU, in its tanh form, of a linear layer."""
+    if x.is_cuda:
+        return torch._addmm_activation(bias, x, weight.t(), use_gelu=True)
+    return F.gelu(F.linear(x, weight, bias), approximate="tanh")
+
+
+def attend(
+    qkv: Tensor, cos: Tensor, sin: Tensor, pool: Tensor, layer: int, heads: int, batch: Batch, splits: int
+) -> Tensor:
+    """Attention of each stream's frames over its pages and themselves -> [R, inner].
+
+    qkv [R, 3 * inner]. cos, sin [positions, dim_head / 2]: the turn of head 0. pool: pages of
+    [steps, depth, 2 (key, value), 2 rows, C, inner]; the chunk's own keys and values are written to its page first.
+    splits: how many programs share the keys of one head; more where there are few streams.
+    """
+    if qkv.is_cuda:
+        return _fused().attend(qkv, cos, sin, pool, layer, heads, batch, splits)  # type: ignore[no-any-return]
+    count, chunk, inner = len(batch.slots), pool.shape[5], pool.shape[6]
+    width = inner // heads
+    query, key, value = qkv.view(count, ROWS, chunk, 3, inner).unbind(3)
+    out = torch.zeros_like(query)
+    for b, (step, start, n, pages) in enumerate(
+        zip(batch.steps.tolist(), batch.starts.tolist(), batch.frames.tolist(), batch.pages.tolist(), strict=True)
+    ):
+        if n == 0:
+            continue
+        turn = cos[start : start + chunk], sin[start : start + chunk]
+        own = pool[pages[start // chunk], step, layer]
+        own[0] = _turned(key[b], *turn, width)
+        own[1] = value[b]
+        held = pool[pages[: start // chunk + 1], step, layer]
+        keys, values = held.permute(1, 2, 0, 3, 4).flatten(2, 3)[:, :, : start + n].to(qkv.dtype)
+        asked, keys, values = (
+            part.view(ROWS, part.shape[1], heads, width).transpose(1, 2)
+            for part in (_turned(query[b], *turn, width), keys, values)
+        )
+        out[b] = F.scaled_dot_product_attention(asked, keys, values).transpose(1, 2).flatten(2)
+    return out.view(-1, inner)
+
+
+def _turned(x: Tensor, cos: Tensor, sin: Tensor, width: int) -> Tensor:
+    """x [2, C, inner] with its first `width` channels, in pairs, turned by cos and sin [C, width / 2]."""
+    even, odd = x[..., 0:width:2].float(), x[..., 1:width:2].float()
+    turned = torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1).flatten(-2)
+    return torch.cat((turned.to(x.dtype), x[..., width:]), dim=-1)
+
+
+def _fused() -> ModuleType:
+    from oscine_engine.runtime.kernels import flow_triton
+
+    return flow_triton
