@@ -1,4 +1,4 @@
-"""Kernels run on the GPU if there is one, otherwise in Triton's interpreter, which must be asked for before its import."""
+"""Kernels run on the GPU if there is one, else in Triton's interpreter, which must be asked for before its import."""
 
 import os
 import sys

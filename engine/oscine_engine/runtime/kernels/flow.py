@@ -52,7 +52,7 @@ def position(x: Tensor, table: Tensor, slots: Tensor, steps: Tensor, convs: list
         middle = _convolved(x, table[slots, 0, steps], convs[0])
         out = _convolved(middle, table[slots, 1, steps], convs[1]).float() + x.float()
     for number, signal in enumerate((x, middle)):
-        table[slots, number, steps] = signal[:, signal.shape[1] - kept :].unflatten(0, (-1, ROWS))
+        table[slots, number, steps] = signal[:, signal.shape[1] - kept :].view(len(slots), ROWS, kept, -1)
     return out.flatten(0, 1)
 
 

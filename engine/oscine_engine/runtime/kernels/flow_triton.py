@@ -18,7 +18,7 @@ _LEAST = 16
 
 
 def _side(size: int) -> int:
-    return max(_LEAST, triton.next_power_of_2(size))
+    return max(_LEAST, int(triton.next_power_of_2(size)))
 
 
 def _precision(x: Tensor) -> str:
