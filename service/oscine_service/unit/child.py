@@ -1,0 +1,116 @@
+"""Being the engine process of a unit: ends with its service, keeps its standard output for `control` lines.
+
+Standard input is a pipe from the service: when it closes, because the service dismissed this process or is gone, this
+process ends. Signals that a terminal or a service manager sends to a whole group are ignored, so that running calls may
+end. Standard error is for logs.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import ctypes
+import faulthandler
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from oscine_engine.runtime.device import Device
+
+_PR_SET_PDEATHSIG = 1
+_END_S = 3.0
+"""How long the end may take, before the process just goes: it has nothing to save. Less than `Times.end`."""
+_SWITCH_S = 0.0005
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What every engine process is told by its service."""
+    parser.add_argument("--socket", required=True, help="path of the socket to make")
+    parser.add_argument("--parent", type=int, required=True, help="process id of the service")
+    parser.add_argument("--max-streams", type=int, default=8)
+    parser.add_argument("--log-level", default="WARNING")
+
+
+def run(options: argparse.Namespace, load: "Callable[[], Device]") -> int:
+    """Host the device that `load` makes until the service dismisses this process; returns the exit status.
+
+    `load` is called when this process is sure to end with its service, and imports what is slow to import. What it
+    raises of the engine's errors the service is told.
+    """
+    for name in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(name, signal.SIG_IGN)
+    _die_with(options.parent)
+    faulthandler.enable()
+    logging.basicConfig(level=options.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    # The pipe to the service stays free of what a library may print.
+    control = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    return _run(options, load, control)
+
+
+def _die_with(parent: int) -> None:
+    """End even if this process hangs or is stopped, which would keep it from seeing its input close. Linux only."""
+    if sys.platform == "linux":
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL) != 0:
+            raise OSError(ctypes.get_errno(), "PR_SET_PDEATHSIG")
+    if os.getppid() != parent:
+        sys.exit("the service was gone before its engine process had started")
+
+
+class _Dismissal:
+    """Standard input has closed. While nobody waits for that, the process just ends."""
+
+    def __init__(self) -> None:
+        self._home: asyncio.AbstractEventLoop | None = None
+        self._event = asyncio.Event()
+        threading.Thread(target=self._watch, name="oscine-parent", daemon=True).start()
+
+    async def wait(self) -> None:
+        self._home = asyncio.get_running_loop()
+        await self._event.wait()
+
+    def _watch(self) -> None:
+        while os.read(0, 4096):
+            pass
+        if self._home is not None:
+            with contextlib.suppress(RuntimeError):  # closed: the process is ending already
+                self._home.call_soon_threadsafe(self._event.set)
+            threading.Event().wait(_END_S)
+        os._exit(0)
+
+
+def _run(options: argparse.Namespace, load: "Callable[[], Device]", control: TextIO) -> int:
+    dismissal = _Dismissal()
+    # Slow to import, so only when this process is sure to end with its service.
+    from oscine_engine.errors import OscineError
+    from oscine_service.event_loop import new_event_loop
+    from oscine_service.unit.control import Failed, write
+
+    try:
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(_serve(options, load, control, dismissal))
+    except OscineError as error:
+        control.write(write(Failed(error)))
+        control.flush()
+        return 1
+    return 0
+
+
+async def _serve(
+    options: argparse.Namespace, load: "Callable[[], Device]", control: TextIO, dismissal: _Dismissal
+) -> None:
+    from oscine_service.unit.control import Ready, write
+    from oscine_service.unit.host import hosting
+
+    device = load()
+    # The loop's thread is busy between two looks at the socket: let the event loop in sooner than every 5 ms.
+    sys.setswitchinterval(_SWITCH_S)
+    async with device, hosting(device, options.max_streams, options.socket):
+        control.write(write(Ready()))
+        control.flush()
+        await dismissal.wait()
