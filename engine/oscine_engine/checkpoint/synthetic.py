@@ -1,6 +1,12 @@
-"""Model directories of random weights, for tests and benchmarks: real files, real loading, meaningless speech."""
+"""Models of random weights, for tests and benchmarks: meaningless speech at the true cost.
+
+`write` makes a model directory, with real files to be really loaded; `checkpoint` a model in memory, drawn where it is
+to run, since writing and reading gigabytes of noise would prove nothing.
+"""
 
 import math
+import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from oscine_engine.checkpoint import configuration, layout, weights
+from oscine_engine.checkpoint.load import Checkpoint
+from oscine_engine.checkpoint.noise import default_noise
 from oscine_engine.checkpoint.voices import write_voices
 from oscine_engine.config import (
     DiTConfig,
@@ -23,6 +31,7 @@ from oscine_engine.flow.network import Flow
 from oscine_engine.lm.network import SpeechLM
 from oscine_engine.text.marks import VOICE_TAGS, added_tokens
 from oscine_engine.text.tokenizer import character_backend
+from oscine_engine.text.words import IDS_PER_WORD, word_tokenizer
 from oscine_engine.vocoder.network import HiFT
 from oscine_engine.voices.prompt import VoicePrompt
 
@@ -72,6 +81,15 @@ FLEDGLING = replace(
 )
 """The embedded voice's sizes, apart from its exact vocabulary and text rules."""
 
+FULL = ModelConfig(
+    text=TextRules(min_token_text_ratio=IDS_PER_WORD, max_token_text_ratio=IDS_PER_WORD, front_end="plain"),
+    silent_ids=(),
+)
+"""The released sizes, with lengths that the text alone decides."""
+
+SMALL = replace(REFERENCE_TINY, lm=replace(REFERENCE_TINY.lm, vocab_size=1024), text=FULL.text, silent_ids=())
+"""The sizes of REFERENCE_TINY with the text rules of FULL: what a benchmark of FULL is tried out with."""
+
 _VOICE_TOKENS = 65
 _QUIET = -1.0
 _PITCH_HZ = 150.0
@@ -103,14 +121,52 @@ def write(directory: str | Path, config: ModelConfig = TINY, seed: int = 0) -> P
     return root
 
 
+@torch.no_grad()
+def checkpoint(
+    config: ModelConfig,
+    *,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.float32,
+    voices: Sequence[str] = ("synthetic",),
+    prompt_tokens: int = _VOICE_TOKENS,
+    seed: int = 0,
+) -> Checkpoint:
+    """A model of `word_tokenizer` in memory, its weights drawn on `device`: seconds at the released sizes.
+
+    dtype: of the language model and the flow, as in `load`. voices: their names, each with a prompt of `prompt_tokens`.
+    The same arguments give the same numbers, another device other ones. Its `files` are none.
+    """
+    tokenizer = word_tokenizer()
+    if tokenizer.vocab_size > config.lm.vocab_size:
+        raise ValueError(f"lm.vocab_size must be at least {tokenizer.vocab_size}")
+    generator, prompts = torch.Generator(device).manual_seed(seed), torch.Generator().manual_seed(seed)
+    with torch.device(device):
+        lm, flow, vocoder = SpeechLM(config.lm), Flow(config.flow), HiFT(config.vocoder)
+    for module, kind in ((lm, dtype), (flow, dtype), (vocoder, torch.float32)):
+        _draw(module, generator)
+        module.to(device, kind).eval().requires_grad_(False)
+    _settle(vocoder)
+    nothing = Path(os.devnull)
+    return Checkpoint(
+        config=config,
+        lm=lm,
+        flow=flow,
+        vocoder=vocoder,
+        tokenizer=tokenizer,
+        voices={name: _voice(config, prompts, name, prompt_tokens) for name in voices},
+        noise=default_noise(config),
+        files=layout.ModelFiles(nothing, nothing, nothing, nothing, nothing, nothing, None, None, None),
+    )
+
+
 def _draw(module: nn.Module, generator: torch.Generator) -> None:
     """Matrices normal with variance 1 / fan-in, vectors near their usual constants."""
     for name, parameter in module.named_parameters():
-        value = torch.empty(parameter.shape).normal_(generator=generator)
+        value = torch.empty(parameter.shape, device=generator.device).normal_(generator=generator)
         if parameter.dim() >= 2 and not name.endswith("original0"):
             value = value / math.sqrt(parameter[0].numel())
         elif name.endswith("original0"):
-            value = torch.full(parameter.shape, 1.0)
+            value = torch.ones_like(value)
         elif name.endswith("bias"):
             value = 0.02 * value
         else:
@@ -128,12 +184,14 @@ def _settle(vocoder: HiFT) -> None:
     state["f0_predictor.classifier.bias"].fill_(_PITCH_HZ)
 
 
-def _voice(config: ModelConfig, generator: torch.Generator) -> VoicePrompt:
-    tokens = torch.randint(0, config.flow.vocab_size, (_VOICE_TOKENS,), generator=generator, dtype=torch.int32)
-    frames = _VOICE_TOKENS * config.flow.token_mel_ratio
+def _voice(
+    config: ModelConfig, generator: torch.Generator, name: str = "synthetic", count: int = _VOICE_TOKENS
+) -> VoicePrompt:
+    tokens = torch.randint(0, config.flow.vocab_size, (count,), generator=generator, dtype=torch.int32)
+    frames = count * config.flow.token_mel_ratio
     mel: Tensor = torch.randn(frames, config.flow.output_size, generator=generator) - 5.0
     return VoicePrompt(
-        name="synthetic",
+        name=name,
         language="en",
         description="random numbers in the shape of a voice",
         prompt_text=f"{VOICE_TAGS[0]}<|endofprompt|>",
