@@ -14,6 +14,7 @@ BENCHMARKS = {
     "load": "how many real-time streams at once, refusals, and silence after a cancel",
     "parity": "differences from recorded numbers of the original implementation",
     "resynthesis": "error rate of recordings that went through speech ids and back",
+    "serve": "latency, throughput and underruns of the service at full size, with random weights",
     "simulate": "the scheduler on cost tables: first packets, underruns and refusals of simulated devices",
     "soak": "whether anything stays behind after many sessions that end in every way",
 }

@@ -1,0 +1,103 @@
+"""Which servers are measured under which loads. Plain data: processes hand it to each other as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Self
+
+GIB = 1 << 30
+CLIENTS = (1, 2, 4, 8, 16, 32, 64)
+RATES = (1, 2, 4, 6, 8, 10, 15, 20, 25, 30, 40, 50, 60)
+TOKENS = (1.0, 2.0, 2.5)
+"""Tokens a step of the language model besides the published 2.98; 1.0 is without a draft."""
+PUBLISHED_TOKENS = 2.98
+QUICK = ("k21 c1", "k21 c8", "k21 c32", "k21 open 30")
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """One service to start.
+
+    model: "full" or "tiny". head_start: k, new ids in the first chunk. look_ahead: ids the flow sees beyond a chunk.
+    tokens: mean ids a step of the language model, by a draft whose acceptance is drawn; None is without a draft.
+    voices, prompt_tokens, voice_bytes: registered voices, the ids of each, and the budget of their pages.
+    without: parts that are switched off, "graphs" or "packing".
+    """
+
+    model: str = "full"
+    device: str = "cpu"
+    precision: str = "float32"
+    head_start: int = 21
+    look_ahead: int = 3
+    tokens: float | None = PUBLISHED_TOKENS
+    voices: int = 1
+    prompt_tokens: int = 97
+    voice_bytes: int = GIB
+    max_streams: int = 64
+    without: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        values = json.loads(text)
+        return cls(**{**values, "without": tuple(values["without"])})
+
+    def write(self) -> str:
+        return json.dumps(asdict(self))
+
+    @property
+    def voice_names(self) -> list[str]:
+        return [f"voice{number:02}" for number in range(self.voices)]
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Clients that each call again when they have heard all, or calls that come by chance, so many a second.
+
+    per_s: text ids a second, one a message, in interleaved mode; None sends the whole text in one message.
+    """
+
+    clients: int | None = None
+    rate: float | None = None
+    encoding: str = "pcm16"
+    per_s: float | None = None
+
+    @property
+    def about(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table; `name` is unique."""
+
+    name: str
+    server: Server
+    load: Load
+
+
+def rows(base: Server) -> Iterator[Row]:
+    """Everything there is to measure, servers one after the other. `base`: the model, device and precision of all."""
+    k21, k10 = replace(base, head_start=21), replace(base, head_start=10)
+    for label, server in (("k21", k21), ("k10", k10)):
+        for clients in CLIENTS:
+            yield Row(f"{label} c{clients}", server, Load(clients=clients))
+        for rate in RATES:
+            yield Row(f"{label} open {rate}", server, Load(rate=rate))
+        for clients in (1, 32):
+            yield Row(f"{label} opus c{clients}", server, Load(clients=clients, encoding="opus"))
+            yield Row(f"{label} fed c{clients}", server, Load(clients=clients, per_s=50.0))
+    for tokens in TOKENS:
+        server = replace(k21, tokens=None if tokens == 1.0 else tokens)
+        for clients in (1, 32):
+            yield Row(f"tokens {tokens} c{clients}", server, Load(clients=clients))
+    yield Row("cold 5 s c1", replace(k21, voices=4, prompt_tokens=125, voice_bytes=0), Load(clients=1))
+    many = replace(k21, voices=64, voice_bytes=64 * GIB)
+    for clients in (1, 32):
+        yield Row(f"64 voices c{clients}", many, Load(clients=clients))
+    # 24 ids with the released look-ahead of 3; two more, and it waits for the 26 that peers need.
+    yield Row("26 ids c1", replace(k21, look_ahead=5), Load(clients=1))
+    for part in ("graphs", "packing"):
+        for clients in (1, 8):
+            yield Row(f"without {part} c{clients}", replace(k21, without=(part,)), Load(clients=clients))
