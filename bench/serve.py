@@ -32,7 +32,8 @@ Keys of a line of FILE:
 * `stages`, of lm, flow and vocoder: `busy` (share of the time in its ticks), `ticks`, `rows` (streams a tick), `ms`;
 * `gpu_mib`: of the engine process `allocated`, `reserved`, `peak`; `used`: of the whole card.
 
-`--report` measures nothing: it writes the tables and the plot of docs/benchmarks.md from the lines of FILE.
+`--report` measures nothing: it writes the tables and the plot of docs/benchmarks.md from the newest lines of FILE, of
+the given model, device and precision, beside the published figures.
 The exit status is 1 if calls failed.
 """
 
@@ -44,7 +45,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import groupby
@@ -121,6 +122,20 @@ def shown(line: dict[str, Any]) -> str:
     )
 
 
+def report(results: Path, base: Server) -> None:
+    """Write what the lines of `base`'s model, device and precision say."""
+    from bench.serving.report import write
+
+    def of_base(line: Mapping[str, Any]) -> bool:
+        server = line["server"]
+        return all(server[name] == getattr(base, name) for name in ("model", "device", "precision"))
+
+    try:
+        write(results, of_base)
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"bench.serve: {error}") from error
+
+
 def main() -> None:
     """Command line entry point."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -139,13 +154,11 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print the lines as they are written")
     options = parser.parse_args()
     until = time.monotonic() + options.budget
-    if options.report:
-        from bench.serving.report import write
-
-        write(options.out)
-        return
     tokens = None if options.without_draft else plan.PUBLISHED_TOKENS
     base = Server(model=options.model, device=options.device, precision=options.precision, tokens=tokens)
+    if options.report:
+        report(options.out, base)
+        return
     try:
         rows = chosen(list(plan.rows(base)), plan.QUICK if options.quick else options.rows.split(","))
     except ValueError as error:

@@ -4,13 +4,14 @@ import json
 import statistics
 import subprocess
 import sys
+from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
 
 import pytest
 
 from bench.serve import chosen
-from bench.serving import plan
+from bench.serving import plan, report
 from bench.serving.driver import Call
 from bench.serving.measure import counted_between, figures
 from bench.serving.plan import Server
@@ -18,6 +19,7 @@ from bench.serving.utterances import utterance
 from oscine_engine.text.front_end import FrontEnd
 from oscine_engine.text.words import IDS_PER_WORD, word_tokenizer
 
+HOST = {"cpu": "x", "cores": 16, "torch": "2.11.0", "commit": "abc1234", "gpu": "a card"}
 ROWS = list(plan.rows(Server()))
 
 
@@ -113,3 +115,32 @@ def test_it_measures_a_service(tmp_path: Path) -> None:
         assert line["first_chunk_ms"]["p50"] == pytest.approx(319.7, abs=0.1)
     fed = next(line for line in lines if line["row"] == "k10 fed c1")
     assert fed["from_first_text_ms"]["p50"] > fed["ttfp_ms"]["p50"]
+
+
+def test_the_report_puts_the_newest_line_of_each_row_beside_the_published_ones(tmp_path: Path) -> None:
+    def line(row: str, p95: float, device: str = "cuda") -> str:
+        found = figures([call(0.0, (0.03, 18232), (0.4, 24000)), call(1.0, (1.0 + p95 / 1000, 24000))], 0.0, 2.0)
+        about = {"row": row, "run": "2026-11-30", "host": HOST, "server": asdict(Server(device=device)), "warm_up": 15}
+        stages = {name: {"busy": 0.25} for name in ("lm", "flow", "vocoder")}
+        used = {"cpu": {"service": 0.1, "engine": 1.0, "drivers": 0.2}, "stages": stages, "gpu_mib": {"peak": 2048}}
+        return json.dumps({**about, "seconds": 60, **found, **used})
+
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    page = docs / "benchmarks.md"
+    page.write_text(f"above\n{report.BEGIN}\nold\n{report.END}\nbelow\n")
+    results = tmp_path / "serve.jsonl"
+    results.write_text("\n".join([line("k21 c1", 99.0), line("k21 c1", 44.0), line("k21 c1", 1.0, "cpu")]) + "\n")
+    results.write_text(results.read_text() + line("k21 c8", 120.0) + "\n" + line("26 ids c1", 47.5) + "\n")
+    report.write(results, lambda each: each["server"]["device"] == "cuda", docs)
+    told = page.read_text()
+    assert told.startswith(f"above\n{report.BEGIN}\n") and told.endswith(f"{report.END}\nbelow\n") and "old" not in told
+    assert "| C1, k = 21, p95, ms | 82.0 | at most 48 | 44 | met |" in told
+    assert "| C8, k = 21, p95, ms | 392 | at most 100 | 120 | missed |" in told
+    assert "| C1, k = 10, p50, ms | - | at most 30 | - | not measured |" in told
+    assert (
+        "| 8 | 30 / 120 / 120 |" in told and "340.9 / 400, 45.5x" in told and "| 26 ids c1 | 30 / 47.5 / 47.5 |" in told
+    )
+    assert (docs / report.PLOT).read_text().startswith("<?xml")
+    with pytest.raises(ValueError, match="no line"):
+        report.write(results, lambda each: False, docs)
