@@ -14,7 +14,9 @@ _MIX_1 = 0xBF58476D1CE4E5B9
 _MIX_2 = 0x94D049BB133111EB
 
 
-def _signed(word: int) -> int:
+def signed(word: int) -> int:
+    """Any integer modulo 2**64, as a signed one."""
+    word &= _WORD
     return word - (1 << 64) if word >> 63 else word
 
 
@@ -28,14 +30,14 @@ def key(seed: int, position: int, use: int) -> int:
     """The 64-bit key, as a signed integer, of one draw. Any integers; `seed` counts modulo 2**64."""
     word = _mix((seed + _GAMMA) & _WORD)
     word = _mix((word + position * _GAMMA + 1) & _WORD)
-    return _signed(_mix((word + use * _GAMMA + 2) & _WORD))
+    return signed(_mix((word + use * _GAMMA + 2) & _WORD))
 
 
 def bits(keys: Tensor, ids: Tensor) -> Tensor:
     """64 random bits each, int64 [..., n], for keys [..., 1] and ids [..., n] or [n], both int64."""
-    word = keys + ids * _signed(_GAMMA)
-    word = (word ^ _shift_right(word, 30)) * _signed(_MIX_1)
-    word = (word ^ _shift_right(word, 27)) * _signed(_MIX_2)
+    word = keys + ids * signed(_GAMMA)
+    word = (word ^ _shift_right(word, 30)) * signed(_MIX_1)
+    word = (word ^ _shift_right(word, 27)) * signed(_MIX_2)
     return word ^ _shift_right(word, 31)
 
 

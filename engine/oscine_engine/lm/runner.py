@@ -103,7 +103,7 @@ class LMRunner:
         for index, feed in zip(active, feeds, strict=True):
             streams[index].length += len(feed.inputs)
         for index, chosen in zip(saying, ids, strict=True):
-            said[index] = self._say(streams[index], chosen)
+            said[index] = self.say(streams[index], chosen)
         return said
 
     def rewind(self, stream: LMStream, keep: int, seed: int) -> None:
@@ -173,7 +173,8 @@ class LMRunner:
     def _new_pages(self, stream: LMStream, count: int) -> int:
         return max(0, -(-(stream.length + count) // self.page_tokens) - len(stream.pages))
 
-    def _say(self, stream: LMStream, chosen: int) -> int | None:
+    def say(self, stream: LMStream, chosen: int) -> int | None:
+        """Take what was drawn; the id if it is speech. The stream fails over what cannot be taken."""
         if chosen == NO_ID:
             stream.failure = InternalError(f"the language model's output is not finite after {len(stream.tokens)} ids")
             return None

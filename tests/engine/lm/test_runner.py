@@ -1,5 +1,6 @@
 """The paged, ragged runner against the network, and streams against themselves in other company."""
 
+import sys
 from dataclasses import replace
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 from torch import Tensor
 
 from oscine_engine.config import LMConfig, SamplingConfig, TextRules
+from oscine_engine.lm.graphed import GraphedLM
 from oscine_engine.lm.interleave import Input, Kind, Layout, Phase, Prompt
 from oscine_engine.lm.network import SpeechLM
 from oscine_engine.lm.packed import page_shape
@@ -38,8 +40,17 @@ def lm() -> SpeechLM:
     return lm
 
 
+@pytest.fixture(autouse=True, params=[LMRunner, GraphedLM], ids=["ragged", "slotted"])
+def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test here runs over both runners."""
+    monkeypatch.setattr(sys.modules[__name__], "Runner", request.param)
+
+
+Runner: type[LMRunner] = LMRunner
+
+
 def make_runner(lm: SpeechLM, pages: int = 200, page_tokens: int = 8, rules: TextRules = RULES) -> LMRunner:
-    return LMRunner(lm, PagePool(pages, page_shape(CONFIG, page_tokens)), SamplingConfig(), rules)
+    return Runner(lm, PagePool(pages, page_shape(CONFIG, page_tokens)), SamplingConfig(), rules)
 
 
 def speak(runner: LMRunner, streams: list[LMStream]) -> list[list[int]]:
@@ -193,6 +204,7 @@ def test_the_limit_stops_a_stream_anywhere(mode: Mode) -> None:
     assert len(tokens) == 7
 
 
+@pytest.mark.parametrize("kind", [LMRunner], indirect=True)
 def test_inputs_fed_are_the_training_layout(lm: SpeechLM, monkeypatch: pytest.MonkeyPatch) -> None:
     runner = make_runner(lm)
     seen: list[Input] = []
@@ -243,7 +255,11 @@ def test_a_stream_with_bad_numbers_fails_alone(lm: SpeechLM) -> None:
     assert bad.state == "done"
 
 
-@pytest.mark.parametrize("broken", ["forward", "head", "choose"])
+@pytest.mark.parametrize(
+    ("kind", "broken"),
+    [(LMRunner, "forward"), (LMRunner, "head"), (LMRunner, "choose"), (GraphedLM, "compute"), (GraphedLM, "_draw")],
+    indirect=["kind"],
+)
 def test_a_step_that_raises_has_moved_no_stream(lm: SpeechLM, monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
     runner = make_runner(lm)
     calm = [speak(runner, [open_stream(runner, i, "interleaved", seed=i)])[0] for i in range(3)]
@@ -256,7 +272,7 @@ def test_a_step_that_raises_has_moved_no_stream(lm: SpeechLM, monkeypatch: pytes
         with monkeypatch.context() as broken_runner:
             broken_runner.setattr(runner.packed if broken == "head" else runner, broken, failing)
             saying = any(s.wants_step and s.machine.phase in (Phase.BLOCK, Phase.TAIL) for s in streams)
-            if saying or (broken == "forward" and any(s.wants_step for s in streams)):
+            if saying or (broken != "head" and broken != "choose" and any(s.wants_step for s in streams)):
                 with pytest.raises(RuntimeError, match="device lost"):
                     runner.step(streams)
         for stream in streams:
@@ -266,6 +282,7 @@ def test_a_step_that_raises_has_moved_no_stream(lm: SpeechLM, monkeypatch: pytes
         runner.close(stream)
 
 
+@pytest.mark.parametrize("kind", [LMRunner], indirect=True)
 def test_an_illegal_id_is_the_failure_of_its_stream_alone(lm: SpeechLM, monkeypatch: pytest.MonkeyPatch) -> None:
     runner = make_runner(lm)
     [wanted] = speak(runner, [open_stream(runner, 1, "whole", seed=4)])

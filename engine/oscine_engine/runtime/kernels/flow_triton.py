@@ -9,6 +9,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from oscine_engine.runtime.kernels.merge_triton import merge
+
 if TYPE_CHECKING:
     from oscine_engine.flow.slotted import Batch
     from oscine_engine.runtime.kernels.flow import PositionConv
@@ -201,29 +203,6 @@ def _attend_kernel(
         tl.store(pair_sums + 1, weight, lines < CHUNK)
 
 
-@triton.jit
-def _merge_kernel(
-    parts, sums, out, rows,
-    HEADS: tl.constexpr, INNER: tl.constexpr, INNER_PAD: tl.constexpr, WIDTH: tl.constexpr, SPLITS: tl.constexpr,
-):  # fmt: skip
-    row = tl.program_id(0).to(tl.int64)
-    columns = tl.arange(0, INNER_PAD)
-    inside = columns < INNER
-    head = columns // WIDTH
-    best = tl.full((INNER_PAD,), float("-inf"), tl.float32)
-    for split in tl.static_range(SPLITS):
-        best = tl.maximum(best, tl.load(sums + ((split * rows + row) * HEADS + head) * 2, inside, 0.0))
-    total = tl.zeros((INNER_PAD,), tl.float32)
-    weight = tl.zeros((INNER_PAD,), tl.float32)
-    for split in tl.static_range(SPLITS):
-        peak = tl.load(sums + ((split * rows + row) * HEADS + head) * 2, inside, 0.0)
-        fade = tl.where(peak > float("-inf"), tl.exp2(peak - best), 0.0)
-        weight += fade * tl.load(sums + ((split * rows + row) * HEADS + head) * 2 + 1, inside, 0.0)
-        total += fade * tl.load(parts + (split * rows + row) * INNER + columns, inside, 0.0)
-    total = total / tl.where(weight > 0, weight, 1.0)
-    tl.store(out + row * INNER + columns, total.to(out.dtype.element_ty), inside)
-
-
 _LOG2_E = 1.4426950408889634
 
 
@@ -250,8 +229,5 @@ def attend(
         SPLITS=splits, PRECISION=_precision(qkv), num_warps=4,
     )  # fmt: skip
     if not whole:
-        _merge_kernel[(rows,)](
-            parts, sums, out, rows,
-            HEADS=heads, INNER=inner, INNER_PAD=triton.next_power_of_2(inner), WIDTH=width, SPLITS=splits,
-        )  # fmt: skip
+        merge(parts, sums, out)
     return out

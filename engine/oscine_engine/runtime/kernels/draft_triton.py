@@ -1,0 +1,68 @@
+"""The kernels of `draft` in Triton, with the same arguments and results."""
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+
+@triton.jit
+def _norm_kernel(qkv, weight, stride, eps, WIDTH: tl.constexpr, WIDTH_PAD: tl.constexpr):
+    row, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    columns = tl.arange(0, WIDTH_PAD)
+    inside = columns < WIDTH
+    place = qkv + row * stride + head * WIDTH + columns
+    value = tl.load(place, inside, 0.0).to(tl.float32)
+    value = value / tl.sqrt(tl.sum(value * value, 0) / WIDTH + eps) * tl.load(weight + columns, inside, 0.0)
+    tl.store(place, value.to(qkv.dtype.element_ty), inside)
+
+
+def norm_queries(qkv: Tensor, weight: Tensor, heads: int, eps: float) -> None:
+    """As `draft.norm_queries`."""
+    width = len(weight)
+    _norm_kernel[(len(qkv), heads)](
+        qkv, weight, qkv.stride(0), eps, WIDTH=width, WIDTH_PAD=triton.next_power_of_2(width), num_warps=1
+    )
+
+
+@triton.jit
+def _keep_kernel(
+    kv, weights, positions, slots, cos, sin, cache, row_size, layer_size, page_size, cache_layer, cache_kind, cache_head,
+    eps, KV_HEADS: tl.constexpr, WIDTH: tl.constexpr, WIDTH_PAD: tl.constexpr, PAGE: tl.constexpr,
+):  # fmt: skip
+    row, layer, head = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.program_id(2)
+    slot = tl.load(slots + row)
+    if slot >= 0:
+        columns = tl.arange(0, WIDTH_PAD)
+        inside = columns < WIDTH
+        source = kv + row * row_size + layer * layer_size + head * WIDTH
+        key = tl.load(source + columns, inside, 0.0).to(tl.float32)
+        partner = tl.load(source + (columns ^ 1), inside, 0.0).to(tl.float32)
+        factor = 1.0 / tl.sqrt(tl.sum(key * key, 0) / WIDTH + eps)
+        scale = weights + layer * WIDTH
+        key = key * factor * tl.load(scale + columns, inside, 0.0).to(tl.float32)
+        partner = partner * factor * tl.load(scale + (columns ^ 1), inside, 0.0).to(tl.float32)
+        angle = tl.load(positions + row) * (WIDTH // 2) + columns // 2
+        c, s = tl.load(cos + angle, inside, 1.0), tl.load(sin + angle, inside, 0.0)
+        key = key * c + tl.where(columns % 2 == 0, -s, s) * partner
+        own = cache + (slot // PAGE) * page_size + layer * cache_layer + head * cache_head + (slot % PAGE) * WIDTH
+        tl.store(own + columns, key.to(cache.dtype.element_ty), inside)
+        value = tl.load(source + KV_HEADS * WIDTH + columns, inside, 0.0)
+        tl.store(own + cache_kind + columns, value.to(cache.dtype.element_ty), inside)
+
+
+def keep(
+    kv: Tensor,
+    weights: Tensor,
+    positions: Tensor,
+    slots: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    cache: Tensor,
+    eps: float,
+) -> None:
+    """As `draft.keep`."""
+    rows, layers, _, kv_heads, width = kv.shape
+    _keep_kernel[(rows, layers, kv_heads)](
+        kv, weights, positions, slots, cos, sin, cache, kv.stride(0), kv.stride(1), *cache.stride()[:4], eps,
+        KV_HEADS=kv_heads, WIDTH=width, WIDTH_PAD=triton.next_power_of_2(width), PAGE=cache.shape[4], num_warps=1,
+    )  # fmt: skip

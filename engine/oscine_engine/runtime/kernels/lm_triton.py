@@ -1,0 +1,273 @@
+"""The kernels of `lm` in Triton, with the same arguments and results, and the sampler's."""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from oscine_engine.runtime.kernels.lm import Tiles
+from oscine_engine.runtime.kernels.merge_triton import merge
+
+_LEAST = 16
+"""Smallest side of a tile that the matrix units take."""
+_KEYS = 64
+"""Keys of one turn of the attention's loop."""
+_LOG2_E = 1.4426950408889634
+
+
+@triton.jit
+def _add_norm_kernel(x, y, weight, out, eps, DIM: tl.constexpr, DIM_PAD: tl.constexpr, ADD: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    columns = tl.arange(0, DIM_PAD)
+    inside = columns < DIM
+    value = tl.load(x + row * DIM + columns, inside, 0.0)
+    if ADD:
+        value += tl.load(y + row * DIM + columns, inside, 0.0).to(tl.float32)
+        tl.store(x + row * DIM + columns, value, inside)
+    normed = value / tl.sqrt(tl.sum(value * value, 0) / DIM + eps)
+    normed = normed * tl.load(weight + columns, inside, 0.0).to(tl.float32)
+    tl.store(out + row * DIM + columns, normed.to(out.dtype.element_ty), inside)
+
+
+def add_norm(x: Tensor, y: Tensor | None, weight: Tensor, eps: float) -> Tensor:
+    """As `lm.add_norm`."""
+    rows, dim = x.shape
+    out = torch.empty_like(x, dtype=weight.dtype)
+    _add_norm_kernel[(rows,)](
+        x, x if y is None else y, weight, out, eps, DIM=dim, DIM_PAD=triton.next_power_of_2(dim), ADD=y is not None
+    )
+    return out
+
+
+@triton.jit
+def _silu_kernel(x, out, COUNT: tl.constexpr, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = columns < COUNT
+    gate = tl.load(x + row * 2 * COUNT + columns, inside, 0.0).to(tl.float32)
+    up = tl.load(x + row * 2 * COUNT + COUNT + columns, inside, 0.0).to(tl.float32)
+    tl.store(out + row * COUNT + columns, (gate * tl.sigmoid(gate) * up).to(out.dtype.element_ty), inside)
+
+
+def silu_times(x: Tensor) -> Tensor:
+    """As `lm.silu_times`."""
+    rows, count = x.shape[0], x.shape[1] // 2
+    out = x.new_empty(rows, count)
+    _silu_kernel[(rows, triton.cdiv(count, 1024))](x, out, COUNT=count, BLOCK=1024)
+    return out
+
+
+@triton.jit
+def _write_kernel(
+    qkv, positions, slots, cos, sin, cache, page_size, kind_size, head_size,
+    HEADS: tl.constexpr, KV_HEADS: tl.constexpr, WIDTH: tl.constexpr, WIDTH_PAD: tl.constexpr, PAGE: tl.constexpr,
+):  # fmt: skip
+    row, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    slot = tl.load(slots + row)
+    if slot >= 0:
+        columns = tl.arange(0, WIDTH_PAD)
+        inside = columns < WIDTH
+        source = qkv + row * (HEADS + 2 * KV_HEADS) * WIDTH + (HEADS + head) * WIDTH
+        key = tl.load(source + columns, inside, 0.0).to(tl.float32)
+        partner = tl.load(source + (columns ^ 1), inside, 0.0).to(tl.float32)
+        angle = tl.load(positions + row) * (WIDTH // 2) + columns // 2
+        c, s = tl.load(cos + angle, inside, 1.0), tl.load(sin + angle, inside, 0.0)
+        key = key * c + tl.where(columns % 2 == 0, -s, s) * partner
+        own = cache + (slot // PAGE) * page_size + head * head_size + (slot % PAGE) * WIDTH
+        tl.store(own + columns, key.to(cache.dtype.element_ty), inside)
+        value = tl.load(source + KV_HEADS * WIDTH + columns, inside, 0.0)
+        tl.store(own + kind_size + columns, value.to(cache.dtype.element_ty), inside)
+
+
+def write(qkv: Tensor, positions: Tensor, slots: Tensor, cos: Tensor, sin: Tensor, cache: Tensor, heads: int) -> None:
+    """As `lm.write`."""
+    kv_heads, page, width = cache.shape[2:]
+    _write_kernel[(len(qkv), kv_heads)](
+        qkv, positions, slots, cos, sin, cache, *cache.stride()[:3],
+        HEADS=heads, KV_HEADS=kv_heads, WIDTH=width, WIDTH_PAD=triton.next_power_of_2(width), PAGE=page, num_warps=1,
+    )  # fmt: skip
+
+
+@triton.jit
+def _attend_kernel(
+    qkv, positions, cos, sin, cache, first, count, start, sequence, tables, out, sums, most_pages, rows, page_size,
+    kind_size, head_size, factor,
+    HEADS: tl.constexpr, KV_HEADS: tl.constexpr, WIDTH: tl.constexpr, WIDTH_PAD: tl.constexpr, PAGE: tl.constexpr,
+    LINES: tl.constexpr, KEYS: tl.constexpr, SPLITS: tl.constexpr, CAUSAL: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    tile, kv_head, split = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    GROUP: tl.constexpr = HEADS // KV_HEADS
+    begin, held, at = tl.load(first + tile).to(tl.int64), tl.load(count + tile), tl.load(start + tile)
+    table = tables + tl.load(sequence + tile) * most_pages
+    # Query heads that share a key head are rows of one product: line = row * GROUP + head in the group.
+    lines, columns = tl.arange(0, LINES), tl.arange(0, WIDTH_PAD)
+    row, head = lines // GROUP, kv_head * GROUP + lines % GROUP
+    asked = row < held
+    inside = (columns < WIDTH)[None, :] & asked[:, None]
+    source = qkv + (begin + row)[:, None] * (HEADS + 2 * KV_HEADS) * WIDTH + head[:, None] * WIDTH
+    query = tl.load(source + columns[None, :], inside, 0.0).to(tl.float32)
+    partner = tl.load(source + (columns ^ 1)[None, :], inside, 0.0).to(tl.float32)
+    position = tl.load(positions + begin + row, asked, 0)
+    angle = position[:, None] * (WIDTH // 2) + (columns // 2)[None, :]
+    c, s = tl.load(cos + angle, inside, 1.0), tl.load(sin + angle, inside, 0.0)
+    query = (query * c + tl.where((columns % 2 == 0)[None, :], -s, s) * partner).to(qkv.dtype.element_ty)
+    base = cache + kv_head * head_size
+    best = tl.full((LINES,), float("-inf"), tl.float32)
+    weight = tl.zeros((LINES,), tl.float32)
+    total = tl.zeros((LINES, WIDTH_PAD), tl.float32)
+    end = tl.where(held > 0, at + held, 0)
+    place = split * KEYS
+    while place < end:
+        keys = place + tl.arange(0, KEYS)
+        known = keys < end
+        page = tl.load(table + keys // PAGE, known, 0).to(tl.int64)
+        where = base + page[:, None] * page_size + (keys % PAGE)[:, None] * WIDTH + columns[None, :]
+        there = known[:, None] & (columns < WIDTH)[None, :]
+        key = tl.load(where, there, 0.0).to(query.dtype)
+        scores = tl.dot(query, tl.trans(key), input_precision=PRECISION) * factor
+        seen = known[None, :] & asked[:, None]
+        if CAUSAL:
+            seen = seen & (keys[None, :] <= (at + row)[:, None])
+        scores = tl.where(seen, scores, float("-inf"))
+        peak = tl.maximum(best, tl.max(scores, 1))
+        # A line that has seen no key yet has no peak to subtract.
+        level = tl.where(peak > float("-inf"), peak, 0.0)
+        shares = tl.exp2(scores - level[:, None])
+        fade = tl.exp2(best - level)
+        weight = weight * fade + tl.sum(shares, 1)
+        value = tl.load(where + kind_size, there, 0.0).to(query.dtype)
+        total = tl.dot(shares.to(query.dtype), value, total * fade[:, None], input_precision=PRECISION)
+        best = peak
+        place += SPLITS * KEYS
+    to = (begin + row)[:, None] * HEADS * WIDTH + head[:, None] * WIDTH + columns[None, :]
+    if SPLITS == 1:
+        total = total / tl.where(weight > 0, weight, 1.0)[:, None]
+        tl.store(out + to, total.to(out.dtype.element_ty), inside)
+    else:
+        tl.store(out + split * rows * HEADS * WIDTH + to, total, inside)
+        pair = sums + ((split * rows + begin + row) * HEADS + head) * 2
+        tl.store(pair, best, asked)
+        tl.store(pair + 1, weight, asked)
+
+
+def attend(qkv: Tensor, positions: Tensor, cos: Tensor, sin: Tensor, cache: Tensor, heads: int, tiles: Tiles) -> Tensor:
+    """As `lm.attend`."""
+    kv_heads, page, width = cache.shape[2:]
+    rows, splits = len(qkv), tiles.splits
+    out = qkv.new_empty(rows, heads * width)
+    parts, sums = out, cos
+    if splits > 1:
+        parts = torch.empty(splits, rows, heads * width, dtype=torch.float32, device=qkv.device)
+        sums = torch.empty(splits, rows, heads, 2, dtype=torch.float32, device=qkv.device)
+    lines = max(_LEAST, triton.next_power_of_2(tiles.most * heads // kv_heads))
+    _attend_kernel[(len(tiles.first), kv_heads, splits)](
+        qkv, positions, cos, sin, cache, tiles.first, tiles.rows, tiles.start, tiles.sequence, tiles.tables, parts,
+        sums, tiles.tables.stride(0), rows, *cache.stride()[:3], _LOG2_E / width**0.5,
+        HEADS=heads, KV_HEADS=kv_heads, WIDTH=width, WIDTH_PAD=max(_LEAST, triton.next_power_of_2(width)), PAGE=page,
+        LINES=lines, KEYS=_KEYS, SPLITS=splits, CAUSAL=tiles.causal,
+        PRECISION="ieee" if qkv.dtype == torch.float32 else "tf32",
+    )  # fmt: skip
+    if splits > 1:
+        merge(parts, sums, out)
+    return out
+
+
+_WORD = 1 << 64
+_HALF = 1 << 63
+
+
+def _signed(word: int) -> int:
+    return word - _WORD if word >= _HALF else word
+
+
+_GAMMA = tl.constexpr(_signed(0x9E3779B97F4A7C15))
+_MIX_1 = tl.constexpr(_signed(0xBF58476D1CE4E5B9))
+_MIX_2 = tl.constexpr(_signed(0x94D049BB133111EB))
+
+
+@triton.jit
+def _mixed(word):
+    """SplitMix64's finaliser over int64; shifts are made logical by masking what the sign moved in."""
+    word = (word ^ ((word >> 30) & 0x3FFFFFFFF)) * _MIX_1
+    word = (word ^ ((word >> 27) & 0x1FFFFFFFFF)) * _MIX_2
+    return word ^ ((word >> 31) & 0x1FFFFFFFF)
+
+
+@triton.jit
+def _gumbel(key, ids):
+    """As `lm.noise.gumbel`, float64."""
+    word = _mixed(key + ids.to(tl.int64) * _GAMMA)
+    uniform = (((word >> 11) & 0x1FFFFFFFFFFFFF).to(tl.float64) + 0.5) * 1.1102230246251565e-16
+    return -tl.log(-tl.log(uniform))
+
+
+@triton.jit
+def _sample_kernel(
+    logits, seeds, positions, ending, history, out, stride, inverse_temperature, top_p, limit,
+    VOCAB: tl.constexpr, BLOCK: tl.constexpr, TOP_K: tl.constexpr, WINDOW: tl.constexpr, WINDOW_PAD: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0).to(tl.int64)
+    ids = tl.arange(0, BLOCK)
+    score = tl.load(logits + row * stride + ids, ids < VOCAB, float("-inf")).to(tl.float32)
+    legal = (ids < VOCAB - 2) | ((ids == VOCAB - 1) & (tl.load(ending + row) != 0))
+    broken = tl.sum(tl.where(legal & (score != score), 1, 0), 0) > 0
+    score = tl.where(legal, score * inverse_temperature, float("-inf"))
+    peak = tl.max(score, 0)
+    broken = broken | (tl.abs(peak) == float("inf"))
+    peak = tl.where(broken, 0.0, peak)
+    shares = tl.exp(score - peak)
+    probability = shares / tl.sum(shares, 0)
+    key = _mixed(tl.load(seeds + row) + _GAMMA)
+    key = _mixed(key + tl.load(positions + row) * _GAMMA + 1)
+    first = _mixed(key + 2)
+    # The nucleus by falling probability, the lower id first among equals; the one that crosses top_p is inside.
+    left = probability
+    before = tl.sum(tl.zeros((BLOCK,), tl.float32), 0)
+    drawn = tl.sum(tl.zeros((BLOCK,), tl.int64), 0)
+    best = before.to(tl.float64) - float("inf")
+    rank = 0
+    while (rank < TOP_K) & (before < top_p):
+        share = tl.max(left, 0)
+        place = tl.min(tl.where(left == share, ids, BLOCK), 0).to(tl.int64)
+        value = tl.log(share.to(tl.float64)) + _gumbel(first, place)
+        better = (share > 0) & (value > best)
+        drawn = tl.where(better, place, drawn)
+        best = tl.where(better, value, best)
+        left = tl.where(ids == place, -1.0, left)
+        before += share
+        rank += 1
+    window = tl.arange(0, WINDOW_PAD)
+    past = tl.load(history + row * WINDOW + window, window < WINDOW, -1)
+    repeated = tl.sum(tl.where(past == drawn, 1, 0), 0)
+    if repeated >= limit:
+        second = _mixed(key + _GAMMA + 2)
+        others = tl.where(legal & (ids != drawn), score.to(tl.float64) + _gumbel(second, ids), float("-inf"))
+        drawn = tl.argmax(others, 0).to(tl.int64)
+    tl.store(out + row, tl.where(broken, -1, drawn))
+
+
+def sample(
+    logits: Tensor,
+    seeds: Tensor,
+    positions: Tensor,
+    ending: Tensor,
+    history: Tensor,
+    top_p: float,
+    top_k: int,
+    limit: float,
+    temperature: float,
+    speech_ids: int,
+) -> Tensor:
+    """One id a row, int64 [S], -1 where the logits are not finite: `lm.sampling.sample` keyed by (seed, position).
+
+    logits float32 [S, at least speech_ids + 2], raw. seeds, positions int64 [S]. ending bool [S]: eos is legal. history
+    int64 [S, window], -1 where there is none. limit: an id that is in the window so often is drawn anew.
+    """
+    vocab, window = speech_ids + 2, history.shape[1]
+    out = torch.empty(len(logits), dtype=torch.int64, device=logits.device)
+    _sample_kernel[(len(logits),)](
+        logits, seeds, positions, ending, history, out, logits.stride(0), 1.0 / temperature, top_p, limit,
+        VOCAB=vocab, BLOCK=triton.next_power_of_2(vocab), TOP_K=min(top_k, vocab), WINDOW=window,
+        WINDOW_PAD=triton.next_power_of_2(window), num_warps=8,
+    )  # fmt: skip
+    return out

@@ -1,0 +1,105 @@
+"""The language model's fused kernels against their twins in plain torch."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from oscine_engine.config import SamplingConfig
+from oscine_engine.lm import noise
+from oscine_engine.lm.sampling import NO_ID, mask_logits, sample
+from oscine_engine.runtime.kernels import lm as twin
+
+triton = pytest.importorskip("triton")
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def drawn(*shape: int, seed: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def test_add_and_norm() -> None:
+    from oscine_engine.runtime.kernels import lm_triton
+
+    x, y, weight = drawn(3, 40, seed=1), drawn(3, 40, seed=2), drawn(40, seed=3)
+    moved = x.to(DEVICE, copy=True)
+    fused = lm_triton.add_norm(moved, y.to(DEVICE), weight.to(DEVICE), 1e-6)
+    alone = lm_triton.add_norm(x.to(DEVICE), None, weight.to(DEVICE), 1e-6)
+    torch.testing.assert_close(alone.cpu(), twin.add_norm(x, None, weight, 1e-6), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(fused.cpu(), twin.add_norm(x, y, weight, 1e-6), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(moved.cpu(), x)
+
+
+def test_gated_silu() -> None:
+    from oscine_engine.runtime.kernels import lm_triton
+
+    x = drawn(3, 2600, seed=1)
+    torch.testing.assert_close(lm_triton.silu_times(x.to(DEVICE)).cpu(), twin.silu_times(x), atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("splits", [1, 3])
+@pytest.mark.parametrize(("heads", "kv_heads", "width", "page"), [(4, 2, 8, 4), (14, 2, 64, 32)])
+def test_attention(heads: int, kv_heads: int, width: int, page: int, splits: int, causal: bool) -> None:
+    """A text of two tiles, a single row far along, a short text at the start, and tiles and rows of nobody."""
+    from oscine_engine.runtime.kernels import lm_triton
+
+    rows, most = 16, 6
+    cache = drawn(40, 2, kv_heads, page, width, seed=1)
+    angles = drawn(100, width // 2, seed=2)
+    cos, sin = angles.cos(), angles.sin()
+    qkv = drawn(rows, (heads + 2 * kv_heads) * width, seed=3)
+    tables = torch.randperm(39, generator=torch.Generator().manual_seed(4))[:36].view(3, 12).int() + 1
+    starts = {0: (5, 9), 1: (33, 1), 2: (0, 3)}
+    positions, slots = torch.zeros(rows, dtype=torch.int64), torch.full((rows,), -1)
+    row = 0
+    for sequence, (start, count) in starts.items():
+        for at in range(start, start + count):
+            positions[row], slots[row] = at, int(tables[sequence, at // page]) * page + at % page
+            row += 1
+    number = torch.int32
+    tiles = twin.Tiles(
+        first=torch.tensor([0, 6, 9, 10, 0], dtype=number),
+        rows=torch.tensor([6, 3, 1, 3, 0], dtype=number),
+        start=torch.tensor([5, 11, 33, 0, 0], dtype=number),
+        sequence=torch.tensor([0, 0, 1, 2, 0], dtype=number),
+        tables=tables,
+        most=most,
+        splits=splits,
+        causal=causal,
+    )
+    there = tiles._replace(**{name: getattr(tiles, name).to(DEVICE) for name in tiles._fields[:5]})
+    fused_cache = cache.to(DEVICE, copy=True)
+    given = (qkv.to(DEVICE), positions.to(DEVICE))
+    turns = (cos.to(DEVICE), sin.to(DEVICE), fused_cache, heads)
+    lm_triton.write(*given, slots.to(DEVICE), *turns)
+    twin.write(qkv, positions, slots, cos, sin, cache, heads)
+    torch.testing.assert_close(fused_cache.cpu(), cache, atol=1e-6, rtol=1e-6)
+    fused = lm_triton.attend(*given, *turns, there)
+    expected = twin.attend(qkv, positions, cos, sin, cache, heads, tiles)
+    torch.testing.assert_close(fused.cpu()[:13], expected[:13], atol=2e-5, rtol=2e-5)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_the_sampler_draws_the_same_ids(temperature: float) -> None:
+    """Flat and peaked logits, ids that repeat, eos legal and not, and logits that are no numbers."""
+    from oscine_engine.runtime.kernels import lm_triton
+
+    rule, speech_ids, count = SamplingConfig(), 61, 40
+    logits = drawn(count, 70, seed=1) * torch.linspace(0.1, 6, count)[:, None]
+    logits[::7, :5] += 8
+    logits[3, 10], logits[4, 2], logits[5, 69] = torch.nan, torch.inf, torch.nan
+    seeds = torch.arange(count) * 7919 - 2**62
+    positions = torch.arange(count) % 13
+    ending = torch.arange(count) % 2 == 0
+    history = torch.full((count, rule.win_size), NO_ID)
+    history[::2, -4:] = logits[::2, :speech_ids].argmax(-1, keepdim=True)
+    given = [part.to(DEVICE) for part in (logits, seeds, positions, ending, history)]
+    limit = rule.win_size * rule.tau_r
+    ids = lm_triton.sample(*given, rule.top_p, rule.top_k, limit, temperature, speech_ids).cpu()
+    masked = mask_logits(logits, speech_ids, ending)
+    pairs = zip(seeds.tolist(), positions.tolist(), strict=True)
+    keys = torch.tensor([[noise.key(seed, position, use) for use in (0, 1)] for seed, position in pairs])
+    expected = torch.where(masked.amax(-1).isfinite(), sample(masked, history, keys, rule, temperature), NO_ID)
+    assert expected[3] == expected[4] == NO_ID != expected[5]
+    assert ids.tolist() == expected.tolist()
