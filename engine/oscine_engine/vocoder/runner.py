@@ -1,7 +1,7 @@
 """Batches streams of different ages and lengths through one vocoder step."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ Samples = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class Row:
     """One stream in this step: `mel` [n, 80] is all that waits, and `count` frames of it can be decoded, if above 0."""
 
     place: int
@@ -27,6 +27,14 @@ class _Row:
     mel: Tensor
     count: int
     last: bool
+
+    def head(self, count: int) -> "Row":
+        """The first `count` frames, as if more were to come."""
+        return replace(self, count=count, last=False)
+
+    def tail(self, count: int) -> "Row":
+        """What is left behind them."""
+        return replace(self, mel=self.mel[count:], count=self.count - count)
 
 
 class VocoderRunner:
@@ -90,12 +98,12 @@ class VocoderRunner:
         if len({id(stream) for stream, _, _ in work}) != len(work):
             raise InternalError("a vocoder stream may occur only once in a step")
 
-    def _receive(self, place: int, stream: VocoderStream, mel: Tensor, last: bool) -> _Row:
+    def _receive(self, place: int, stream: VocoderStream, mel: Tensor, last: bool) -> Row:
         waiting = torch.cat((stream.pending, mel.to(stream.pending)))
         ahead = 0 if last else self.network.config.conv_pre_look_right
-        return _Row(place, stream, waiting, waiting.shape[0] - ahead, last)
+        return Row(place, stream, waiting, waiting.shape[0] - ahead, last)
 
-    def _decode(self, rows: list[_Row]) -> list[Samples]:
+    def _decode(self, rows: list[Row]) -> list[Samples]:
         frames = max(row.count for row in rows)
         ahead = self.network.config.conv_pre_look_right
         mel = torch.zeros(len(rows), frames + ahead, self.network.config.in_channels, device=self.device)
@@ -116,7 +124,7 @@ class VocoderRunner:
             starts,
             last,
         )
-        finished = [self._finish(row, wave) for row, wave in zip(rows, samples.cpu().numpy(), strict=True)]
+        finished = [self.finish(row, wave) for row, wave in zip(rows, samples.cpu().numpy(), strict=True)]
         self._scatter(rows, after)
         return finished
 
@@ -126,8 +134,11 @@ class VocoderRunner:
 
     def _noise_at(self, frames: list[int], count: int) -> Tensor:
         """Merged noise [B, count * 480] from each of the given frames on."""
+        return self._noise_from(torch.tensor(frames, device=self.device), count)
+
+    def _noise_from(self, frames: Tensor, count: int) -> Tensor:
         hop = self.network.config.samples_per_frame
-        start = torch.tensor(frames, device=self.device) * hop
+        start = frames * hop
         return self._noise[(start[:, None] + torch.arange(count * hop, device=self.device)) % self._noise.shape[0]]
 
     def _gather(self, streams: list[VocoderStream], starting: list[int], mel: Tensor) -> Memory:
@@ -143,7 +154,7 @@ class VocoderRunner:
         return Memory(torch.stack(memory), torch.stack(pitch), torch.stack(phase))
 
     @staticmethod
-    def _scatter(rows: list[_Row], after: Memory) -> None:
+    def _scatter(rows: list[Row], after: Memory) -> None:
         for index, row in enumerate(rows):
             stream = row.stream
             stream.decoded += row.count
@@ -154,7 +165,7 @@ class VocoderRunner:
                 stream.memory = after.network[index].clone()
                 stream.pitch, stream.phase = after.pitch[index].clone(), after.phase[index].clone()
 
-    def _finish(self, row: _Row, wave: Samples) -> Samples:
+    def finish(self, row: Row, wave: Samples) -> Samples:
         """Normalise, trim and clamp one row of overlap-added samples."""
         config = self.network.config
         half = config.istft.n_fft // 2

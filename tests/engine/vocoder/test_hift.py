@@ -14,7 +14,9 @@ from bench.parity.rows import document
 from oscine_engine.config import F0Config, VocoderConfig
 from oscine_engine.errors import CheckpointError, InternalError, InvalidInput
 from oscine_engine.features import mel24k
+from oscine_engine.runtime.pages import PoolExhausted
 from oscine_engine.vocoder.fold import folded
+from oscine_engine.vocoder.graphed import GraphedVocoder
 from oscine_engine.vocoder.network import HiFT
 from oscine_engine.vocoder.runner import VocoderRunner
 
@@ -40,9 +42,10 @@ def mel() -> torch.Tensor:
     return case["in.mel"][:, :, 40 : 40 + FRAMES]
 
 
-@pytest.fixture(scope="module")
-def runner(network: HiFT, noise: torch.Tensor) -> VocoderRunner:
-    return VocoderRunner(network, noise)
+@pytest.fixture(scope="module", params=[VocoderRunner, GraphedVocoder], ids=["ragged", "slotted"])
+def runner(request: pytest.FixtureRequest, network: HiFT, noise: torch.Tensor) -> VocoderRunner:
+    made: VocoderRunner = request.param(network, noise)
+    return made
 
 
 def oneshot(network: HiFT, mel: torch.Tensor, noise: torch.Tensor) -> np.ndarray:
@@ -183,3 +186,30 @@ def test_a_spectral_loss_falls() -> None:
         optimiser.step()
         losses.append(spectral.item())
     assert losses[-1] < 0.95 * losses[0]
+
+
+def test_long_waits_go_through_in_pieces(network: HiFT, mel: torch.Tensor, noise: torch.Tensor) -> None:
+    """Longer than the longest batch, in company of a short one, on a fresh and on a running stream."""
+    runner = GraphedVocoder(network, noise, max_streams=2)
+    long = mel.repeat(1, 1, -(-300 // mel.shape[2]))[:, :, :300]
+    streams = [runner.open(), runner.open()]
+    first = runner.step([(streams[0], long[0].T[:260], False), (streams[1], mel[0].T[:10], False)])
+    second = runner.step([(streams[0], long[0].T[260:], True), (streams[1], mel[0].T[10:], True)])
+    for index, whole in enumerate((long, mel)):
+        heard = np.concatenate((first[index], second[index]))
+        expected = oneshot(network, whole, noise.repeat(1, -(-whole.shape[2] * 480 // noise.shape[1]), 1))
+        np.testing.assert_allclose(heard, expected, atol=5e-5, rtol=0)
+
+
+def test_slots_come_back_from_streams_that_end_and_that_are_dropped(network: HiFT, noise: torch.Tensor) -> None:
+    runner = GraphedVocoder(network, noise, max_streams=1)
+    frames = torch.zeros(10, 80)
+    for turn in range(5):
+        runner.step([(runner.open(), frames, turn % 2 == 0)])
+    held = [runner.open() for _ in range(2)]
+    for stream in held:
+        runner.step([(stream, frames, False)])
+    with pytest.raises(PoolExhausted):
+        runner.step([(runner.open(), frames, False)])
+    runner.step([(held[0], frames, True)])
+    runner.step([(runner.open(), frames, False)])
