@@ -23,9 +23,9 @@ from oscine_engine.flow.streams import GUIDANCE_ROWS, FlowStreams
 from oscine_engine.runtime.graphs import Graphs, Inputs, Outputs, Step
 from oscine_engine.runtime.pages import PagePool
 
-_PROGRAMS = 128
-"""Programs of an attention that fill a GPU: with fewer streams than that takes, keys are shared out among more."""
-_MOST_SPLITS = 4
+_PROGRAMS = 1024
+"""Programs of an attention that keep a GPU's memory busy: with few streams keys are shared out to come near it."""
+_MOST_SPLITS = 16
 
 
 class _Begun(NamedTuple):
@@ -100,7 +100,7 @@ class _Tick:
         self.run = self._graphs.capture(self._step)
 
     def _step(self) -> None:
-        self.outputs.device["mel"].copy_(self._dit.step(self._batch, self._splits))
+        self._dit.step(self._batch, self._splits, self.outputs.device["mel"])
         self.outputs.fetch()
 
 

@@ -160,30 +160,27 @@ class SlottedDiT:
         self.state[slots] = self._noise[opening.starts[:, None] + self._steps_ahead]
 
     @torch.no_grad()
-    def step(self, batch: Batch, splits: int) -> Tensor:
-        """One Euler step; returns the new states [B, 50, 80] float32. splits: shares of the keys of an attention."""
+    def step(self, batch: Batch, splits: int, out: Tensor) -> None:
+        """One Euler step; the new states go to `out` [B, 50, 80] float32. splits: shares of an attention's keys."""
         slots, steps = batch.slots, batch.steps
-        count = len(slots)
-        state = self.state[slots]
-        x = (self.static[slots] + F.linear(state.to(self.dtype), self._state_weight)[:, None]).flatten(0, 1)
+        heads, depth = self.config.dit.heads, len(self._layers)
+        # By layer: shift, scale and gate of the attention, then of the feed-forward; at last of the output.
+        rows = [self._modulations[:, layer].unbind(1) for layer in range(depth)]
+        final_scale, final_shift = self._final_modulation.unbind(1)
+        x = kernels.embed(self.state, self.static, self._state_weight, slots)
         x = kernels.position(x, self.position, slots, steps, self._convs)
-        modulation = self._modulations[steps]
-        heads = self.config.dit.heads
-        normed = kernels.norm_modulate(x, modulation[:, 0, 0], modulation[:, 0, 1], NORM_EPS)
-        for layer, weights in enumerate(self._layers):
-            _, _, gate, ff_shift, ff_scale, ff_gate = modulation[:, layer].unbind(1)
-            qkv = F.linear(normed, *weights.qkv)
+        normed = kernels.norm_modulate(x, rows[0][0], rows[0][1], steps, NORM_EPS)
+        for layer, (weights, (_, _, gate, ff_shift, ff_scale, ff_gate)) in enumerate(
+            zip(self._layers, rows, strict=True)
+        ):
+            qkv = kernels.linear(normed, *weights.qkv)
             attended = kernels.attend(qkv, self._cos, self._sin, self.pool, layer, heads, batch, splits)
-            normed = kernels.gate_norm_modulate(x, F.linear(attended, *weights.out), gate, ff_shift, ff_scale, NORM_EPS)
-            wide = kernels.linear_gelu(normed, *weights.up)
-            if layer + 1 < len(self._layers):
-                shift, scale = modulation[:, layer + 1, 0], modulation[:, layer + 1, 1]
-            else:
-                final = self._final_modulation[steps]
-                shift, scale = final[:, 1], final[:, 0]
-            normed = kernels.gate_norm_modulate(x, F.linear(wide, *weights.down), ff_gate, shift, scale, NORM_EPS)
-        velocity = F.linear(normed, *self._final).float().view(count, GUIDANCE_ROWS, self._chunk, -1)
-        velocity = (1 + self._rate) * velocity[:, 0] - self._rate * velocity[:, 1]
-        state = state + self._lengths[steps][:, None, None] * velocity
-        self.state[slots] = state
-        return state
+            weight, bias = weights.out
+            parts = kernels.product(attended, weight)
+            normed = kernels.gate_norm_modulate(x, parts, bias, gate, ff_shift, ff_scale, steps, NORM_EPS)
+            weight, bias = weights.down
+            parts = kernels.product(kernels.linear_gelu(normed, *weights.up), weight)
+            shift, scale = rows[layer + 1][:2] if layer + 1 < depth else (final_shift, final_scale)
+            normed = kernels.gate_norm_modulate(x, parts, bias, ff_gate, shift, scale, steps, NORM_EPS)
+        velocity = F.linear(normed, *self._final)
+        kernels.advance(self.state, velocity, slots, steps, self._lengths, self._rate, out)

@@ -38,19 +38,28 @@ def position_weights(weight: Tensor, bias: Tensor, groups: int) -> PositionConv:
     return PositionConv(weight, tiles, bias, groups)
 
 
+def embed(state: Tensor, static: Tensor, weight: Tensor, slots: Tensor) -> Tensor:
+    """Input rows of the streams at `slots` -> [2B, C, dim]: what no step changes, plus the linear layer of the state.
+
+    state [S, C, 80] float32. static [S, 2, C, dim]. weight [dim, 80].
+    """
+    if state.is_cuda:
+        return _fused().embed(state, static, weight, slots)  # type: ignore[no-any-return]
+    return (static[slots] + F.linear(state[slots].to(static.dtype), weight)[:, None]).flatten(0, 1)
+
+
 def position(x: Tensor, table: Tensor, slots: Tensor, steps: Tensor, convs: list[PositionConv]) -> Tensor:
     """x [2B, C, dim] -> float32 [R, dim]: x and both position convolutions of it, whose tails in `table` move on.
 
     table [S, 2, steps, 2, taps - 1, dim]: the tails of stream b lie at slots[b], by convolution and by step.
     """
-    kept = table.shape[4]
     if x.is_cuda:
-        fused = _fused()
-        middle: Tensor = fused.position(x, table, slots, steps, 0, convs[0], residual=None)
-        out: Tensor = fused.position(middle, table, slots, steps, 1, convs[1], residual=x)
-    else:
-        middle = _convolved(x, table[slots, 0, steps], convs[0])
-        out = _convolved(middle, table[slots, 1, steps], convs[1]).float() + x.float()
+        middle = _fused().position(x, table, slots, steps, 0, convs[0], residual=None)
+        out: Tensor = _fused().position(middle, table, slots, steps, 1, convs[1], residual=x)
+        return out.flatten(0, 1)
+    kept = table.shape[4]
+    middle = _convolved(x, table[slots, 0, steps], convs[0])
+    out = _convolved(middle, table[slots, 1, steps], convs[1]).float() + x.float()
     for number, signal in enumerate((x, middle)):
         table[slots, number, steps] = signal[:, signal.shape[1] - kept :].view(len(slots), ROWS, kept, -1)
     return out.flatten(0, 1)
@@ -61,27 +70,67 @@ def _convolved(x: Tensor, tails: Tensor, conv: PositionConv) -> Tensor:
     return F.mish(F.conv1d(signal, conv.weight, conv.bias, groups=conv.groups)).transpose(1, 2)
 
 
-def norm_modulate(x: Tensor, shift: Tensor, scale: Tensor, eps: float) -> Tensor:
-    """Layer norm of x [R, dim] over its channels, times scale [B, dim], plus shift [B, dim]; in their type."""
+def norm_modulate(x: Tensor, shift: Tensor, scale: Tensor, steps: Tensor, eps: float) -> Tensor:
+    """Layer norm of x [R, dim] over its channels, times scale, plus shift, in their type.
+
+    shift, scale: [Euler steps, dim]; stream b takes row steps[b].
+    """
     if x.is_cuda:
-        return _fused().gate_norm_modulate(x, None, None, shift, scale, eps)  # type: ignore[no-any-return]
-    normed = F.layer_norm(x, x.shape[-1:], eps=eps).view(len(shift), -1, x.shape[-1])
-    return (normed * scale[:, None].float() + shift[:, None].float()).to(shift.dtype).flatten(0, 1)
+        return _fused().gate_norm_modulate(x, None, None, None, shift, scale, steps, eps)  # type: ignore[no-any-return]
+    normed = F.layer_norm(x, x.shape[-1:], eps=eps).view(len(steps), -1, x.shape[-1])
+    return (normed * scale[steps, None].float() + shift[steps, None].float()).to(shift.dtype).flatten(0, 1)
 
 
-def gate_norm_modulate(x: Tensor, y: Tensor, gate: Tensor, shift: Tensor, scale: Tensor, eps: float) -> Tensor:
-    """Add gate [B, dim] times y [R, dim] to x in place; then as `norm_modulate`."""
+def gate_norm_modulate(
+    x: Tensor, parts: Tensor, bias: Tensor, gate: Tensor, shift: Tensor, scale: Tensor, steps: Tensor, eps: float
+) -> Tensor:
+    """Add to x, in place, gate times the sum of `parts` [P, R, dim] and bias [dim]; then as `norm_modulate`."""
     if x.is_cuda:
-        return _fused().gate_norm_modulate(x, y, gate, shift, scale, eps)  # type: ignore[no-any-return]
-    x.view(len(gate), -1, x.shape[-1]).add_(y.view(len(gate), -1, x.shape[-1]).float() * gate[:, None].float())
-    return norm_modulate(x, shift, scale, eps)
+        return _fused().gate_norm_modulate(x, parts, bias, gate, shift, scale, steps, eps)  # type: ignore[no-any-return]
+    y = (parts.float().sum(0) + bias.float()).view(len(steps), -1, x.shape[-1])
+    x.view_as(y).add_(y * gate[steps, None].float())
+    return norm_modulate(x, shift, scale, steps, eps)
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    if x.is_cuda and _fused().suits(x, weight):
+        return _fused().linear(x, weight, bias, gelu=False)  # type: ignore[no-any-return]
+    return F.linear(x, weight, bias)
 
 
 def linear_gelu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """GELU, in its tanh form, of a linear layer."""
     if x.is_cuda:
+        if _fused().suits(x, weight):
+            return _fused().linear(x, weight, bias, gelu=True)  # type: ignore[no-any-return]
         return torch._addmm_activation(bias, x, weight.t(), use_gelu=True)
     return F.gelu(F.linear(x, weight, bias), approximate="tanh")
+
+
+def product(x: Tensor, weight: Tensor) -> Tensor:
+    """x [R, inputs] times weight [outputs, inputs], without a bias, as parts [P, R, outputs] still to be summed up.
+
+    With few rows there is too little work in the outputs alone to occupy a GPU, so the inputs are shared out too.
+    """
+    if x.is_cuda and _fused().suits(x, weight):
+        return _fused().product(x, weight)  # type: ignore[no-any-return]
+    return F.linear(x, weight)[None]
+
+
+def advance(
+    state: Tensor, velocity: Tensor, slots: Tensor, steps: Tensor, lengths: Tensor, rate: float, out: Tensor
+) -> None:
+    """The Euler step itself: moves `state` [S, C, 80] on at the slots, and leaves a copy in `out` [B, C, 80].
+
+    velocity [R, 80], guided by `rate`. lengths [Euler steps]. state, lengths and out are float32.
+    """
+    if state.is_cuda:
+        _fused().advance(state, velocity, slots, steps, lengths, rate, out)
+        return
+    conditional, unconditional = velocity.float().view(len(slots), ROWS, *state.shape[1:]).unbind(1)
+    guided = (1 + rate) * conditional - rate * unconditional
+    out.copy_(state[slots] + lengths[steps, None, None] * guided)
+    state[slots] = out
 
 
 def attend(

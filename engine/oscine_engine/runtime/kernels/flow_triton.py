@@ -9,14 +9,13 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from oscine_engine.runtime.kernels.merge_triton import merge
-
 if TYPE_CHECKING:
     from oscine_engine.flow.slotted import Batch
     from oscine_engine.runtime.kernels.flow import PositionConv
 
 _LEAST = 16
 """Smallest side of a tile that the matrix units take."""
+_LOG2_E = 1.4426950408889634
 
 
 def _side(size: int) -> int:
@@ -29,10 +28,49 @@ def _precision(x: Tensor) -> str:
 
 
 @triton.jit
+def _embed_kernel(
+    state, static, weight, slots, out,
+    CHUNK: tl.constexpr, MEL: tl.constexpr, DIM: tl.constexpr,
+    ROWS_PAD: tl.constexpr, MEL_PAD: tl.constexpr, TILE: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    stream = tl.program_id(0)
+    slot = tl.load(slots + stream).to(tl.int64)
+    frames, bands = tl.arange(0, ROWS_PAD), tl.arange(0, MEL_PAD)
+    columns = tl.program_id(1) * TILE + tl.arange(0, TILE)
+    present = (frames < CHUNK)[:, None]
+    mel = tl.load(
+        state + (slot * CHUNK + frames[:, None]) * MEL + bands[None, :], present & (bands < MEL)[None, :], 0.0
+    )
+    across = (bands < MEL)[:, None] & (columns < DIM)[None, :]
+    into = tl.load(weight + columns[None, :] * MEL + bands[:, None], across, 0.0)
+    moving = tl.dot(mel.to(into.dtype), into, input_precision=PRECISION)
+    held = present & (columns < DIM)[None, :]
+    for row in tl.static_range(2):
+        fixed = tl.load(static + ((slot * 2 + row) * CHUNK + frames[:, None]) * DIM + columns[None, :], held, 0.0)
+        to = out + ((stream * 2 + row) * CHUNK + frames[:, None]) * DIM + columns[None, :]
+        tl.store(to, (fixed.to(tl.float32) + moving).to(out.dtype.element_ty), held)
+
+
+def embed(state: Tensor, static: Tensor, weight: Tensor, slots: Tensor) -> Tensor:
+    """As `flow.embed`."""
+    chunk, mel = state.shape[1:]
+    dim, count = static.shape[3], len(slots)
+    out = static.new_empty(2 * count, chunk, dim)
+    tile = min(64, _side(dim))
+    _embed_kernel[(count, triton.cdiv(dim, tile))](
+        state, static, weight, slots, out,
+        CHUNK=chunk, MEL=mel, DIM=dim, ROWS_PAD=_side(chunk), MEL_PAD=_side(mel), TILE=tile,
+        PRECISION=_precision(static),
+    )  # fmt: skip
+    return out
+
+
+@triton.jit
 def _position_kernel(
     x, table, slots, steps, tiles, bias, residual, out, table_slot, table_conv, table_step,
     CHUNK: tl.constexpr, KEPT: tl.constexpr, DIM: tl.constexpr, WIDTH: tl.constexpr,
-    ROWS_PAD: tl.constexpr, WIDTH_PAD: tl.constexpr, CONV: tl.constexpr, ADD: tl.constexpr, PRECISION: tl.constexpr,
+    ROWS_PAD: tl.constexpr, KEPT_PAD: tl.constexpr, WIDTH_PAD: tl.constexpr, CONV: tl.constexpr, ADD: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):  # fmt: skip
     pair, group = tl.program_id(0), tl.program_id(1)
     stream, row = pair // 2, pair % 2
@@ -40,19 +78,17 @@ def _position_kernel(
     tail = table + slot * table_slot + CONV * table_conv + step * table_step + row * KEPT * DIM
     signal = x + pair * CHUNK * DIM
     frames, inputs, outputs = tl.arange(0, ROWS_PAD), tl.arange(0, WIDTH_PAD), tl.arange(0, WIDTH_PAD)
-    inside = inputs[None, :] < WIDTH
+    inside = (inputs < WIDTH)[None, :]
+    across = (inputs < WIDTH)[:, None] & (outputs < WIDTH)[None, :]
+    read = group * WIDTH + inputs[None, :]
     total = tl.zeros((ROWS_PAD, WIDTH_PAD), tl.float32)
     for tap in range(KEPT + 1):
         place = frames + tap
-        columns = group * WIDTH + inputs[None, :]
-        before = tl.load(tail + place[:, None] * DIM + columns, inside & (place < KEPT)[:, None], 0.0)
+        before = tl.load(tail + place[:, None] * DIM + read, inside & (place < KEPT)[:, None], 0.0)
         now = ((place >= KEPT) & (frames < CHUNK))[:, None]
-        after = tl.load(signal + (place - KEPT)[:, None] * DIM + columns, inside & now, 0.0)
-        weight = tl.load(
-            tiles + ((group * (KEPT + 1) + tap) * WIDTH + inputs[:, None]) * WIDTH + outputs[None, :],
-            (inputs[:, None] < WIDTH) & (outputs[None, :] < WIDTH), 0.0,
-        )  # fmt: skip
-        total = tl.dot(before + after, weight, total, input_precision=PRECISION)
+        after = tl.load(signal + (place - KEPT)[:, None] * DIM + read, inside & now, 0.0)
+        square = tiles + ((group * (KEPT + 1) + tap) * WIDTH + inputs[:, None]) * WIDTH + outputs[None, :]
+        total = tl.dot(before + after, tl.load(square, across, 0.0), total, input_precision=PRECISION)
     columns = group * WIDTH + outputs[None, :]
     total += tl.load(bias + columns, outputs[None, :] < WIDTH, 0.0).to(tl.float32)
     # Mish: x tanh(log(1 + e^x)), written so that no exponential overflows.
@@ -65,83 +101,163 @@ def _position_kernel(
     if ADD:
         value += tl.load(residual + where, held, 0.0).to(tl.float32)
     tl.store(out + where, value.to(out.dtype.element_ty), held)
+    # The tail is this program's alone, but all of it must have been read before it is overwritten.
+    tl.debug_barrier()
+    ends = tl.arange(0, KEPT_PAD)[:, None]
+    moved = (ends < KEPT) & inside
+    tl.store(tail + ends * DIM + read, tl.load(signal + (CHUNK - KEPT + ends) * DIM + read, moved, 0.0), moved)
 
 
 def position(
     x: Tensor, table: Tensor, slots: Tensor, steps: Tensor, number: int, conv: PositionConv, residual: Tensor | None
 ) -> Tensor:
-    """One of the two convolutions: x [2B, C, dim] -> [2B, C, dim], float32 with the residual added, if there is one."""
+    """One of the two convolutions: x [2B, C, dim] -> [2B, C, dim], float32 with the residual added, if there is one.
+
+    Moves its tails on. C is at least the convolution's taps less one.
+    """
     pairs, chunk, dim = x.shape
-    width = dim // conv.groups
+    width, kept = dim // conv.groups, table.shape[4]
     out = torch.empty_like(x, dtype=x.dtype if residual is None else torch.float32)
     _position_kernel[(pairs, conv.groups)](
         x, table, slots, steps, conv.tiles, conv.bias, x if residual is None else residual, out, *table.stride()[:3],
-        CHUNK=chunk, KEPT=table.shape[4], DIM=dim, WIDTH=width, ROWS_PAD=_side(chunk), WIDTH_PAD=_side(width),
-        CONV=number, ADD=residual is not None, PRECISION=_precision(x),
+        CHUNK=chunk, KEPT=kept, DIM=dim, WIDTH=width, ROWS_PAD=_side(chunk), KEPT_PAD=_side(kept),
+        WIDTH_PAD=_side(width), CONV=number, ADD=residual is not None, PRECISION=_precision(x),
+        num_stages=2 if x.dtype == torch.float32 else 4,
     )  # fmt: skip
     return out
 
 
 @triton.jit
 def _norm_kernel(
-    x, y, gate, shift, scale, out, gate_stride, shift_stride, scale_stride, eps,
-    PER_STREAM: tl.constexpr, DIM: tl.constexpr, DIM_PAD: tl.constexpr, ADD: tl.constexpr,
+    x, parts, bias, gate, shift, scale, steps, out, part_size, gate_stride, shift_stride, scale_stride, eps,
+    PER_STREAM: tl.constexpr, DIM: tl.constexpr, DIM_PAD: tl.constexpr, PARTS: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
-    stream = row // PER_STREAM
+    step = tl.load(steps + row // PER_STREAM).to(tl.int64)
     columns = tl.arange(0, DIM_PAD)
     inside = columns < DIM
     value = tl.load(x + row * DIM + columns, inside, 0.0)
-    if ADD:
-        value += tl.load(gate + stream * gate_stride + columns, inside, 0.0).to(tl.float32) * tl.load(
-            y + row * DIM + columns, inside, 0.0
-        ).to(tl.float32)
+    if PARTS > 0:
+        y = tl.load(bias + columns, inside, 0.0).to(tl.float32)
+        for part in tl.static_range(PARTS):
+            y += tl.load(parts + part * part_size + row * DIM + columns, inside, 0.0).to(tl.float32)
+        value += tl.load(gate + step * gate_stride + columns, inside, 0.0).to(tl.float32) * y
         tl.store(x + row * DIM + columns, value, inside)
     centred = tl.where(inside, value - tl.sum(value, 0) / DIM, 0.0)
     normed = centred / tl.sqrt(tl.sum(centred * centred, 0) / DIM + eps)
-    normed = normed * tl.load(scale + stream * scale_stride + columns, inside, 0.0).to(tl.float32)
-    normed += tl.load(shift + stream * shift_stride + columns, inside, 0.0).to(tl.float32)
+    normed = normed * tl.load(scale + step * scale_stride + columns, inside, 0.0).to(tl.float32)
+    normed += tl.load(shift + step * shift_stride + columns, inside, 0.0).to(tl.float32)
     tl.store(out + row * DIM + columns, normed.to(out.dtype.element_ty), inside)
 
 
 def gate_norm_modulate(
-    x: Tensor, y: Tensor | None, gate: Tensor | None, shift: Tensor, scale: Tensor, eps: float
+    x: Tensor,
+    parts: Tensor | None,
+    bias: Tensor | None,
+    gate: Tensor | None,
+    shift: Tensor,
+    scale: Tensor,
+    steps: Tensor,
+    eps: float,
 ) -> Tensor:
-    """As `flow.gate_norm_modulate`; without y and gate as `flow.norm_modulate`."""
+    """As `flow.gate_norm_modulate`; without parts, bias and gate as `flow.norm_modulate`."""
     rows, dim = x.shape
     out = torch.empty_like(x, dtype=shift.dtype)
     _norm_kernel[(rows,)](
-        x, x if y is None else y, shift if gate is None else gate, shift, scale, out,
-        0 if gate is None else gate.stride(0), shift.stride(0), scale.stride(0), eps,
-        PER_STREAM=rows // len(shift), DIM=dim, DIM_PAD=triton.next_power_of_2(dim), ADD=y is not None,
+        x, x if parts is None else parts, shift if bias is None else bias, shift if gate is None else gate,
+        shift, scale, steps, out,
+        0 if parts is None else parts.stride(0), 0 if gate is None else gate.stride(0), shift.stride(0),
+        scale.stride(0), eps, PER_STREAM=rows // len(steps), DIM=dim, DIM_PAD=triton.next_power_of_2(dim),
+        PARTS=0 if parts is None else len(parts),
     )  # fmt: skip
     return out
 
 
 @triton.jit
-def _write_kernel(
-    qkv, cos, sin, pool, steps, starts, frames, pages, most, page_size, step_size, layer_offset, kind_size, row_size,
-    CHUNK: tl.constexpr, INNER: tl.constexpr, INNER_PAD: tl.constexpr, WIDTH: tl.constexpr,
+def _linear_kernel(
+    x, weight, bias, out, rows, outputs, inputs,
+    ROWS: tl.constexpr, OUTPUTS: tl.constexpr, INPUTS: tl.constexpr, SHARE: tl.constexpr, WHOLE: tl.constexpr,
+    GELU: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    pair, frame = tl.program_id(0), tl.program_id(1)
-    stream, row = pair // 2, pair % 2
-    start = tl.load(starts + stream)
-    if frame < tl.load(frames + stream):
-        page = tl.load(pages + stream * most + start // CHUNK).to(tl.int64)
-        step = tl.load(steps + stream).to(tl.int64)
-        own = pool + page * page_size + step * step_size + layer_offset + row * row_size + frame * INNER
-        columns = tl.arange(0, INNER_PAD)
-        inside = columns < INNER
-        source = qkv + (pair * CHUNK + frame).to(tl.int64) * 3 * INNER
-        key = tl.load(source + INNER + columns, inside, 0.0).to(tl.float32)
-        turned = columns < WIDTH
-        partner = tl.load(source + INNER + (columns ^ 1), turned, 0.0).to(tl.float32)
-        angle = (start + frame) * (WIDTH // 2) + columns // 2
-        c, s = tl.load(cos + angle, turned, 1.0), tl.load(sin + angle, turned, 0.0)
-        key = key * c + tl.where(columns % 2 == 0, -s, s) * partner
-        tl.store(own + columns, key.to(pool.dtype.element_ty), inside)
-        value = tl.load(source + 2 * INNER + columns, inside, 0.0)
-        tl.store(own + kind_size + columns, value.to(pool.dtype.element_ty), inside)
+    lines = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
+    columns = tl.program_id(0) * OUTPUTS + tl.arange(0, OUTPUTS)
+    depth = tl.program_id(2) * SHARE + tl.arange(0, INPUTS)
+    present = (lines < rows)[:, None]
+    left = x + lines[:, None] * inputs + depth[None, :]
+    right = weight + columns[None, :] * inputs + depth[:, None]
+    total = tl.zeros((ROWS, OUTPUTS), tl.float32)
+    for at in range(0, SHARE, INPUTS):
+        total = tl.dot(tl.load(left + at, present, 0.0), tl.load(right + at), total, input_precision=PRECISION)
+    if WHOLE:
+        total += tl.load(bias + columns).to(tl.float32)[None, :]
+    if GELU:
+        total = total / (1 + tl.exp(-1.5957691216057308 * (total + 0.044715 * total * total * total)))
+    to = out + (tl.program_id(2) * rows + lines[:, None]) * outputs + columns[None, :]
+    tl.store(to, total.to(out.dtype.element_ty), present)
+
+
+_FEW_ROWS = 200
+"""Up to here the kernel below is taken; beyond, there is work enough for torch's own."""
+_TILE = (64, 32, 128)
+"""Rows, outputs and inputs of a tile."""
+_SHARE = 512
+"""Inputs that one program adds up, where they are shared out."""
+
+
+def suits(x: Tensor, weight: Tensor) -> bool:
+    """Whether `linear` and `product` can take this, and should."""
+    return len(x) <= _FEW_ROWS and x.dtype != torch.float32 and divides(weight)
+
+
+def divides(weight: Tensor) -> bool:
+    outputs, inputs = weight.shape
+    return outputs % _TILE[1] == 0 and inputs % min(inputs, _SHARE) == 0 and min(inputs, _SHARE) % _TILE[2] == 0
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor, *, gelu: bool) -> Tensor:
+    """A linear layer, with GELU in its tanh form behind it if asked for."""
+    out = x.new_empty(len(x), len(weight))
+    _linear(x, weight, bias, out, shares=1, gelu=gelu)
+    return out
+
+
+def product(x: Tensor, weight: Tensor) -> Tensor:
+    """As `flow.product`; float32."""
+    shares = max(1, weight.shape[1] // _SHARE)
+    out = torch.empty(shares, len(x), len(weight), dtype=torch.float32, device=x.device)
+    _linear(x, weight, None, out, shares=shares, gelu=False)
+    return out
+
+
+def _linear(x: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor, *, shares: int, gelu: bool) -> None:
+    outputs, inputs = weight.shape
+    rows_tile, outputs_tile, inputs_tile = _TILE
+    _linear_kernel[(outputs // outputs_tile, triton.cdiv(len(x), rows_tile), shares)](
+        x, weight, weight if bias is None else bias, out, len(x), outputs, inputs,
+        ROWS=rows_tile, OUTPUTS=outputs_tile, INPUTS=inputs_tile, SHARE=inputs // shares, WHOLE=bias is not None,
+        GELU=gelu, PRECISION=_precision(x), num_warps=4, num_stages=2 if x.dtype == torch.float32 else 4,
+    )  # fmt: skip
+
+
+@triton.jit
+def _turned(x, source, place, cos, sin, wanted, columns, WIDTH: tl.constexpr):
+    """x, the head that was loaded from `source`, turned by the angles of the positions `place` [lines, 1]."""
+    partner = tl.load(source + (columns ^ 1)[None, :], wanted, 0.0).to(tl.float32)
+    angle = place * (WIDTH // 2) + (columns // 2)[None, :]
+    c, s = tl.load(cos + angle, wanted, 1.0), tl.load(sin + angle, wanted, 0.0)
+    return (x.to(tl.float32) * c + tl.where((columns % 2 == 0)[None, :], -s, s) * partner).to(x.dtype)
+
+
+@triton.jit
+def _seen(query, key, value, known, factor, best, weight, total, PRECISION: tl.constexpr):
+    """Take in the `known` [keys] of these keys and values: the running maximum, sum of shares and weighted values."""
+    scores = tl.dot(query, tl.trans(key), input_precision=PRECISION) * factor
+    scores = tl.where(known[None, :], scores, float("-inf"))
+    peak = tl.maximum(best, tl.max(scores, 1))
+    shares, fade = tl.exp2(scores - peak[:, None]), tl.exp2(best - peak)
+    weight = weight * fade + tl.sum(shares, 1)
+    total = tl.dot(shares.to(value.dtype), value, total * fade[:, None], input_precision=PRECISION)
+    return peak, weight, total
 
 
 @triton.jit
@@ -155,70 +271,86 @@ def _attend_kernel(
     stream, row = pair // 2, pair % 2
     start, count = tl.load(starts + stream), tl.load(frames + stream)
     step = tl.load(steps + stream).to(tl.int64)
-    base = pool + step * step_size + layer_offset + row * row_size + head * WIDTH
     lines, columns = tl.arange(0, CHUNK_PAD), tl.arange(0, WIDTH_PAD)
     inside = (columns < WIDTH)[None, :]
+    wanted = (lines < count)[:, None] & inside
+    whole = (lines < CHUNK)[:, None] & inside
+    place_of = start + lines[:, None]
     source = qkv + (pair * CHUNK + lines[:, None]).to(tl.int64) * 3 * INNER + head * WIDTH
-    asked = (lines < count)[:, None]
-    query = tl.load(source + columns[None, :], asked & inside, 0.0)
+    query = tl.load(source + columns[None, :], wanted, 0.0)
     if head == 0:
-        partner = tl.load(source + (columns ^ 1)[None, :], asked & inside, 0.0).to(tl.float32)
-        angle = (start + lines[:, None]) * (WIDTH // 2) + (columns // 2)[None, :]
-        c, s = tl.load(cos + angle, asked & inside, 1.0), tl.load(sin + angle, asked & inside, 0.0)
-        query = (query.to(tl.float32) * c + tl.where((columns % 2 == 0)[None, :], -s, s) * partner).to(query.dtype)
+        query = _turned(query, source, place_of, cos, sin, wanted, columns, WIDTH)
     best = tl.full((CHUNK_PAD,), float("-inf"), tl.float32)
     weight = tl.zeros((CHUNK_PAD,), tl.float32)
     total = tl.zeros((CHUNK_PAD, WIDTH_PAD), tl.float32)
     last = start // CHUNK
-    place = split
-    if count == 0:
-        place = last + 1
-    while place <= last:
-        page = tl.load(pages + stream * most + place).to(tl.int64)
-        held = tl.where(place < last, CHUNK, count)
-        known = lines < held
-        where = base + page * page_size + lines[:, None] * INNER + columns[None, :]
-        key = tl.load(where, known[:, None] & inside, 0.0).to(query.dtype)
-        scores = tl.dot(query, tl.trans(key), input_precision=PRECISION) * factor
-        scores = tl.where(known[None, :], scores, float("-inf"))
-        peak = tl.maximum(best, tl.max(scores, 1))
-        shares = tl.exp2(scores - peak[:, None])
-        fade = tl.exp2(best - peak)
-        weight = weight * fade + tl.sum(shares, 1)
-        value = tl.load(where + kind_size, known[:, None] & inside, 0.0).to(query.dtype)
-        total = tl.dot(shares.to(query.dtype), value, total * fade[:, None], input_precision=PRECISION)
-        best = peak
-        place += SPLITS
+    base = pool + step * step_size + layer_offset + row * row_size + head * WIDTH
+    base += lines[:, None] * INNER + columns[None, :]
+    for place in range(split, last, SPLITS):
+        where = base + tl.load(pages + stream * most + place).to(tl.int64) * page_size
+        key = tl.load(where, whole, 0.0)
+        value = tl.load(where + kind_size, whole, 0.0)
+        best, weight, total = _seen(query, key, value, lines < CHUNK, factor, best, weight, total, PRECISION)
+    if (last % SPLITS == split) & (count > 0):
+        # The chunk's own keys and values: from where they are, and into their page for the chunks after it.
+        key = tl.load(source + INNER + columns[None, :], wanted, 0.0)
+        if head == 0:
+            key = _turned(key, source + INNER, place_of, cos, sin, wanted, columns, WIDTH)
+        value = tl.load(source + 2 * INNER + columns[None, :], wanted, 0.0)
+        where = base + tl.load(pages + stream * most + last).to(tl.int64) * page_size
+        tl.store(where, key, wanted)
+        tl.store(where + kind_size, value, wanted)
+        best, weight, total = _seen(query, key, value, lines < count, factor, best, weight, total, PRECISION)
     line = (pair * CHUNK + lines).to(tl.int64)
     if SPLITS == 1:
-        total = total / tl.where(weight > 0, weight, 1.0)[:, None]
+        total = total / tl.where(weight == 0, 1.0, weight)[:, None]
         to = out + line[:, None] * INNER + head * WIDTH + columns[None, :]
-        tl.store(to, total.to(out.dtype.element_ty), (lines < CHUNK)[:, None] & inside)
+        tl.store(to, total.to(out.dtype.element_ty), whole)
     else:
         rows = tl.num_programs(0).to(tl.int64) * CHUNK
-        to = out + (split * rows + line[:, None]) * INNER + head * WIDTH + columns[None, :]
-        tl.store(to, total, (lines < CHUNK)[:, None] & inside)
         pair_sums = sums + ((split * rows + line) * HEADS + head) * 2
         tl.store(pair_sums, best, lines < CHUNK)
         tl.store(pair_sums + 1, weight, lines < CHUNK)
+        if (split <= last) & (count > 0):
+            to = out + (split * rows + line[:, None]) * INNER + head * WIDTH + columns[None, :]
+            tl.store(to, total, whole)
 
 
-_LOG2_E = 1.4426950408889634
+@triton.jit
+def _merge_kernel(
+    parts, sums, out, rows,
+    HEADS: tl.constexpr, INNER: tl.constexpr, INNER_PAD: tl.constexpr, WIDTH: tl.constexpr, SPLITS: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0).to(tl.int64)
+    columns = tl.arange(0, INNER_PAD)
+    inside = columns < INNER
+    head = columns // WIDTH
+    best = tl.full((INNER_PAD,), float("-inf"), tl.float32)
+    for split in tl.static_range(SPLITS):
+        best = tl.maximum(best, tl.load(sums + ((split * rows + row) * HEADS + head) * 2, inside, 0.0))
+    total = tl.zeros((INNER_PAD,), tl.float32)
+    weight = tl.zeros((INNER_PAD,), tl.float32)
+    for split in tl.static_range(SPLITS):
+        pair_sums = sums + ((split * rows + row) * HEADS + head) * 2
+        peak, share = tl.load(pair_sums, inside, 0.0), tl.load(pair_sums + 1, inside, 0.0)
+        # Shares without a key weigh nothing and were not written; ones that are not numbers must not be lost.
+        held = inside & (share != 0)
+        fade = tl.where(held, tl.exp2(peak - best), 0.0)
+        weight += fade * share
+        total += fade * tl.load(parts + (split * rows + row) * INNER + columns, held, 0.0)
+    total = total / tl.where(weight == 0, 1.0, weight)
+    tl.store(out + row * INNER + columns, total.to(out.dtype.element_ty), inside)
 
 
 def attend(
     qkv: Tensor, cos: Tensor, sin: Tensor, pool: Tensor, layer: int, heads: int, batch: Batch, splits: int
 ) -> Tensor:
-    """As `flow.attend`."""
+    """As `flow.attend`; the pool holds the type of qkv."""
     chunk, inner = pool.shape[5:]
     rows, width = len(qkv), inner // heads
     pairs = rows // chunk
     sizes = (pool.stride(0), pool.stride(1), layer * pool.stride(2), pool.stride(3), pool.stride(4))
     places = (batch.steps, batch.starts, batch.frames, batch.pages)
-    _write_kernel[(pairs, chunk)](
-        qkv, cos, sin, pool, *places, batch.pages.stride(0), *sizes,
-        CHUNK=chunk, INNER=inner, INNER_PAD=triton.next_power_of_2(inner), WIDTH=width,
-    )  # fmt: skip
     out = qkv.new_empty(rows, inner)
     whole = splits == 1
     parts = out if whole else torch.empty(splits, rows, inner, dtype=torch.float32, device=qkv.device)
@@ -226,8 +358,37 @@ def attend(
     _attend_kernel[(pairs, heads, splits)](
         qkv, cos, sin, pool, *places, parts, sums, batch.pages.stride(0), *sizes, _LOG2_E / width**0.5,
         HEADS=heads, CHUNK=chunk, INNER=inner, WIDTH=width, CHUNK_PAD=_side(chunk), WIDTH_PAD=_side(width),
-        SPLITS=splits, PRECISION=_precision(qkv), num_warps=4,
+        SPLITS=splits, PRECISION=_precision(qkv), num_warps=4, num_stages=2 if qkv.dtype == torch.float32 else 3,
     )  # fmt: skip
     if not whole:
-        merge(parts, sums, out)
+        _merge_kernel[(rows,)](
+            parts, sums, out, rows,
+            HEADS=heads, INNER=inner, INNER_PAD=triton.next_power_of_2(inner), WIDTH=width, SPLITS=splits,
+        )  # fmt: skip
     return out
+
+
+@triton.jit
+def _advance_kernel(
+    state, velocity, slots, steps, lengths, out, rate, SIZE: tl.constexpr, TILE: tl.constexpr
+):  # fmt: skip
+    stream = tl.program_id(0).to(tl.int64)
+    slot, step = tl.load(slots + stream).to(tl.int64), tl.load(steps + stream)
+    at = tl.program_id(1) * TILE + tl.arange(0, TILE)
+    inside = at < SIZE
+    conditional = tl.load(velocity + stream * 2 * SIZE + at, inside, 0.0).to(tl.float32)
+    unconditional = tl.load(velocity + (stream * 2 + 1) * SIZE + at, inside, 0.0).to(tl.float32)
+    guided = (1 + rate) * conditional - rate * unconditional
+    moved = tl.load(state + slot * SIZE + at, inside, 0.0) + tl.load(lengths + step) * guided
+    tl.store(state + slot * SIZE + at, moved, inside)
+    tl.store(out + stream * SIZE + at, moved, inside)
+
+
+def advance(
+    state: Tensor, velocity: Tensor, slots: Tensor, steps: Tensor, lengths: Tensor, rate: float, out: Tensor
+) -> None:
+    """As `flow.advance`."""
+    size, tile = state[0].numel(), 512
+    _advance_kernel[(len(slots), triton.cdiv(size, tile))](
+        state, velocity, slots, steps, lengths, out, rate, SIZE=size, TILE=tile
+    )
