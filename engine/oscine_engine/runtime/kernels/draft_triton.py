@@ -26,8 +26,8 @@ def norm_queries(qkv: Tensor, weight: Tensor, heads: int, eps: float) -> None:
 
 @triton.jit
 def _keep_kernel(
-    kv, weights, positions, slots, cos, sin, cache, row_size, layer_size, page_size, cache_layer, cache_kind, cache_head,
-    eps, KV_HEADS: tl.constexpr, WIDTH: tl.constexpr, WIDTH_PAD: tl.constexpr, PAGE: tl.constexpr,
+    kv, weights, positions, slots, cos, sin, cache, row_size, layer_size, page_size, cache_layer, cache_kind,
+    cache_head, eps, KV_HEADS: tl.constexpr, WIDTH: tl.constexpr, WIDTH_PAD: tl.constexpr, PAGE: tl.constexpr,
 ):  # fmt: skip
     row, layer, head = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.program_id(2)
     slot = tl.load(slots + row)
