@@ -3,7 +3,7 @@
 import asyncio
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 
@@ -51,7 +51,7 @@ async def serve(settings: EngineSettings, how: Serve, limits: Limits) -> None:
         loop.add_signal_handler(name, task.cancel)
     patience = SessionLimits(idle_s=limits.idle_timeout_s, stall_s=limits.write_timeout_s)
     async with (
-        _engine(replace(settings, session=patience), how) as front,
+        _engine(replace(settings, session=patience), how) as (front, close),
         serving(front, how.host, how.port, limits=limits, grace_s=how.grace_s) as running,
     ):
         for name in SIGNALS:
@@ -60,19 +60,21 @@ async def serve(settings: EngineSettings, how: Serve, limits: Limits) -> None:
         await stop.wait()
         for name in SIGNALS:
             loop.add_signal_handler(name, task.cancel)
+        close()
         print("stopping: running calls may end; signal again to cut them off", flush=True)
 
 
 @asynccontextmanager
-async def _engine(settings: EngineSettings, how: Serve) -> AsyncIterator[Front]:
+async def _engine(settings: EngineSettings, how: Serve) -> AsyncIterator[tuple[Front, Callable[[], None]]]:
+    """A front, and what to call when it gets no more calls."""
     if how.in_process:
         # Loads networks, which a service with an engine process never does.
         from oscine_engine.engine import Engine
 
         async with Engine.load(settings) as engine:
-            yield engine
+            yield engine, lambda: None
     else:
         async with AsyncExitStack() as stack:
             async with waiting("starting the engine"):
                 started = await stack.enter_async_context(unit(settings, Times(hang=how.hang_s)))
-            yield started.front
+            yield started.front, started.supervisor.close

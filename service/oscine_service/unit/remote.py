@@ -30,11 +30,11 @@ _GONE = (grpc.aio.AioRpcError, asyncio.InvalidStateError)
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A ready engine process. `max_streams`: what it admits at most. `restart_s`: how long the next one may take."""
+    """A ready engine process. `max_streams`: what it admits at most. `lost`: what to say when it is gone."""
 
     stub: "EngineServiceAsyncStub"
     max_streams: int
-    restart_s: float
+    lost: Callable[[], Unavailable]
 
 
 class RemotePort:
@@ -186,10 +186,10 @@ class RemoteStream:
         writing = asyncio.create_task(self._write(call))
         try:
             while isinstance(message := await call.read(), pb.StreamResponse):
-                self._receive(message)
+                self._receive(message, connection)
             self._end(InternalError("the engine left a stream without a last word"))
         except _GONE:
-            self._end(Unavailable("the engine was lost; it is being started again", connection.restart_s))
+            self._end(connection.lost())
         except OscineError as error:  # a message that is none
             self._end(error)
         finally:
@@ -204,12 +204,15 @@ class RemoteStream:
                 while self._box:
                     await call.write(self._box.popleft())
 
-    def _receive(self, message: pb.StreamResponse) -> None:
+    def _receive(self, message: pb.StreamResponse, connection: Connection) -> None:
         if message.HasField("opened"):
             if not self._opened.done():
                 self._opened.set_result(None)
             return
         event = wire.event(message)
+        if isinstance(event, Unavailable):
+            # It knows what has failed, and its supervisor knows what follows.
+            event = Unavailable(event.message, connection.lost().retry_after_s)
         if isinstance(event, Done | OscineError):
             # Before it is delivered: whoever hears of the end may open the next one.
             self._let_go()

@@ -2,6 +2,7 @@
 
     FIRST      the first process loads; somebody waits for it and can be told that it does not come
     SERVING    a process answers; streams can be opened
+    CLOSING    a process answers and finishes what it runs; no other follows it
     LOST       a process was given up and killed, and has not ended yet
     WAITING    there is no process; the next one starts when the wait is over
     AGAIN      a later process loads; nobody waits, so it may take as many attempts as it needs
@@ -16,6 +17,8 @@ expected to run again.
 
 LATE is meant for the process that runs now. In WAITING, where none does, it came from the one before and counts no
 more; nor do READY and ENDED anywhere but where a process can be ready or end.
+
+Once the service closes, a process that is lost is the last one: what it ran ends with an error that promises nothing.
 """
 
 from enum import Enum, auto
@@ -24,6 +27,7 @@ from enum import Enum, auto
 class State(Enum):
     FIRST = auto()
     SERVING = auto()
+    CLOSING = auto()
     LOST = auto()
     WAITING = auto()
     AGAIN = auto()
@@ -40,6 +44,8 @@ class Event(Enum):
     """The process is no more."""
     DUE = auto()
     """The wait before the next start is over."""
+    CLOSE = auto()
+    """The service takes no more calls, and lets those that run come to their end."""
     STOP = auto()
     """The service ends."""
 
@@ -48,7 +54,9 @@ class Action(Enum):
     CONNECT = auto()
     """Let streams be opened."""
     DISCONNECT = auto()
-    """End all streams with an error that can be retried, and refuse new ones so."""
+    """End all streams with an error that can be retried if another process follows, and refuse new ones so."""
+    RESIGN = auto()
+    """Refuse streams from now on without a promise that another process follows."""
     KILL = auto()
     """End the process, whatever state it is in."""
     DISMISS = auto()
@@ -67,6 +75,7 @@ _TABLE: dict[State, dict[Event, tuple[State, tuple[Action, ...]]]] = {
         Event.LATE: (State.STOPPING, (Action.KILL,)),
         Event.ENDED: (State.STOPPED, _NOTHING),
         Event.DUE: (State.FIRST, _NOTHING),
+        Event.CLOSE: (State.STOPPING, (Action.DISMISS,)),
         Event.STOP: (State.STOPPING, (Action.DISMISS,)),
     },
     State.SERVING: {
@@ -74,6 +83,15 @@ _TABLE: dict[State, dict[Event, tuple[State, tuple[Action, ...]]]] = {
         Event.LATE: (State.LOST, (Action.DISCONNECT, Action.KILL)),
         Event.ENDED: (State.WAITING, (Action.DISCONNECT, Action.WAIT)),
         Event.DUE: (State.SERVING, _NOTHING),
+        Event.CLOSE: (State.CLOSING, _NOTHING),
+        Event.STOP: (State.STOPPING, (Action.DISCONNECT, Action.DISMISS)),
+    },
+    State.CLOSING: {
+        Event.READY: (State.CLOSING, _NOTHING),
+        Event.LATE: (State.STOPPING, (Action.DISCONNECT, Action.KILL)),
+        Event.ENDED: (State.STOPPED, (Action.DISCONNECT,)),
+        Event.DUE: (State.CLOSING, _NOTHING),
+        Event.CLOSE: (State.CLOSING, _NOTHING),
         Event.STOP: (State.STOPPING, (Action.DISCONNECT, Action.DISMISS)),
     },
     State.LOST: {
@@ -81,27 +99,31 @@ _TABLE: dict[State, dict[Event, tuple[State, tuple[Action, ...]]]] = {
         Event.LATE: (State.LOST, _NOTHING),
         Event.ENDED: (State.WAITING, (Action.WAIT,)),
         Event.DUE: (State.LOST, _NOTHING),
-        Event.STOP: (State.STOPPING, _NOTHING),
+        Event.CLOSE: (State.STOPPING, (Action.RESIGN,)),
+        Event.STOP: (State.STOPPING, (Action.RESIGN,)),
     },
     State.WAITING: {
         Event.READY: (State.WAITING, _NOTHING),
         Event.LATE: (State.WAITING, _NOTHING),
         Event.ENDED: (State.WAITING, _NOTHING),
         Event.DUE: (State.AGAIN, (Action.START,)),
-        Event.STOP: (State.STOPPED, _NOTHING),
+        Event.CLOSE: (State.STOPPED, (Action.RESIGN,)),
+        Event.STOP: (State.STOPPED, (Action.RESIGN,)),
     },
     State.AGAIN: {
         Event.READY: (State.SERVING, (Action.CONNECT,)),
         Event.LATE: (State.LOST, (Action.KILL,)),
         Event.ENDED: (State.WAITING, (Action.WAIT,)),
         Event.DUE: (State.AGAIN, _NOTHING),
-        Event.STOP: (State.STOPPING, (Action.DISMISS,)),
+        Event.CLOSE: (State.STOPPING, (Action.RESIGN, Action.DISMISS)),
+        Event.STOP: (State.STOPPING, (Action.RESIGN, Action.DISMISS)),
     },
     State.STOPPING: {
         Event.READY: (State.STOPPING, _NOTHING),
         Event.LATE: (State.STOPPING, (Action.KILL,)),
         Event.ENDED: (State.STOPPED, _NOTHING),
         Event.DUE: (State.STOPPING, _NOTHING),
+        Event.CLOSE: (State.STOPPING, _NOTHING),
         Event.STOP: (State.STOPPING, _NOTHING),
     },
     State.STOPPED: {event: (State.STOPPED, _NOTHING) for event in Event},

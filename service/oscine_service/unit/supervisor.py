@@ -16,6 +16,7 @@ from oscine_service.unit.times import Times
 log = logging.getLogger(__name__)
 
 SHORTEST_HINT_S = 1.0
+STOPPING = "the service is stopping"
 
 
 class Supervisor:
@@ -34,6 +35,7 @@ class Supervisor:
         self._attempt: Attempt | None = None
         self._deaths = 0
         self._load_s = 0.0
+        self._hurried = False
         self._settled = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
 
@@ -53,6 +55,10 @@ class Supervisor:
             raise self.port.refusal
         return await self._current.stub.Beat(pb.BeatRequest(), timeout=self._times.hang)
 
+    def close(self) -> None:
+        """From now on no process follows the one there is, and whoever loses it is promised nothing."""
+        self._events.put_nowait(Event.CLOSE)
+
     async def __aenter__(self) -> Self:
         self._attempt = Attempt(self._command, self._times, self._events.put_nowait)
         self._running = asyncio.create_task(self._run())
@@ -69,6 +75,8 @@ class Supervisor:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """Ask the process to end and wait for that; if the block was cancelled, kill it."""
+        self._hurried = kind is not None and issubclass(kind, asyncio.CancelledError)
         await self._stop()
 
     @property
@@ -111,8 +119,12 @@ class Supervisor:
             case Action.KILL:
                 log.error("the engine process %s; it is killed", attempt.trouble or "did not end")
                 attempt.kill()
+            case Action.RESIGN:
+                self.port.explain(Unavailable(STOPPING))
             case Action.DISMISS:
                 attempt.dismiss()
+                if self._hurried:
+                    attempt.kill()
             case Action.WAIT:
                 self._wait(attempt)
             case Action.START:
@@ -121,7 +133,7 @@ class Supervisor:
     def _connect(self, attempt: Attempt) -> None:
         assert attempt.stub is not None and attempt.ready_at is not None
         self._load_s = attempt.ready_at - attempt.started_at
-        self.port.connect(Connection(attempt.stub, attempt.description.max_streams, self._hint(0.0)))
+        self.port.connect(Connection(attempt.stub, attempt.description.max_streams, self._broken))
         log.log(
             logging.WARNING if self._deaths else logging.INFO,
             "the engine is ready after %.1f s (process %s)",
@@ -150,9 +162,16 @@ class Supervisor:
         )
         asyncio.get_running_loop().call_later(wait, self._events.put_nowait, Event.DUE)
 
+    def _broken(self) -> Unavailable:
+        """What a stream ends with whose connection breaks before more is known."""
+        if self.state in (State.CLOSING, State.STOPPING, State.STOPPED):
+            return Unavailable(f"{STOPPING}, and its engine was lost")
+        return Unavailable("the engine was lost; it is being started again", self._hint(0.0))
+
     def _lost(self, attempt: Attempt) -> Unavailable:
-        if self.state is State.STOPPING:
-            return Unavailable("the service is stopping")
+        if self.state in (State.STOPPING, State.STOPPED):
+            why = f", and its engine was lost: its process {attempt.trouble}" if attempt.trouble else ""
+            return Unavailable(STOPPING + why)
         return Unavailable(
             f"the engine was lost, and is being started again: its process {attempt.trouble}", self._hint(0.0)
         )

@@ -55,6 +55,22 @@ def test_stopping_waits_for_the_process_and_kills_one_that_stays() -> None:
     assert walk(Event.READY, Event.LATE, Event.STOP, Event.ENDED)[0] is State.STOPPED
 
 
+def test_a_service_that_closes_has_had_its_last_process() -> None:
+    assert walk(Event.READY, Event.CLOSE) == (State.CLOSING, [Action.CONNECT])
+    assert walk(Event.READY, Event.CLOSE, Event.ENDED) == (State.STOPPED, [Action.CONNECT, Action.DISCONNECT])
+    assert walk(Event.LATE, Event.ENDED, state=State.CLOSING) == (State.STOPPED, [Action.DISCONNECT, Action.KILL])
+    assert walk(Event.CLOSE, Event.ENDED, state=State.LOST) == (State.STOPPED, [Action.RESIGN])
+    assert walk(Event.CLOSE, Event.DUE, state=State.WAITING) == (State.STOPPED, [Action.RESIGN])
+    assert walk(Event.CLOSE, Event.ENDED, state=State.AGAIN) == (State.STOPPED, [Action.RESIGN, Action.DISMISS])
+
+
+@given(EVENTS, EVENTS)
+def test_nothing_starts_once_the_service_closes(before: list[Event], after_it: list[Event]) -> None:
+    state, _ = walk(*before, Event.CLOSE)
+    _, done = walk(*after_it, state=state)
+    assert not {Action.START, Action.CONNECT, Action.WAIT} & set(done)
+
+
 @given(EVENTS)
 def test_there_is_never_more_than_one_process_and_streams_are_open_only_while_it_serves(events: list[Event]) -> None:
     state, alive, connected = State.FIRST, True, False
@@ -77,7 +93,7 @@ def test_there_is_never_more_than_one_process_and_streams_are_open_only_while_it
                     connected = False
                 case Action.KILL | Action.DISMISS:
                     assert alive
-        assert connected == (state is State.SERVING)
+        assert connected == (state in (State.SERVING, State.CLOSING))
         if state is State.STOPPED:
             assert not alive
 
