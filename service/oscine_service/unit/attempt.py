@@ -32,14 +32,18 @@ MISSES = 2
 """Heartbeats to miss: one may be lost to a pause of this process, or of the whole machine."""
 
 Command = Callable[[Path], Sequence[str]]
-"""The socket to make -> the command line of an engine process."""
+"""The socket to make, in a folder to make -> the command line of an engine process."""
 
 
 @contextmanager
 def _folder() -> Iterator[Path]:
-    """A new folder that only this user can enter. Raises OSError where there is no room for one."""
+    """A free name for a folder, which is removed if it is there in the end. Raises OSError where none can be made.
+
+    The engine makes it, once it has loaded: a service that is killed before that leaves nothing behind.
+    """
     parent = tempfile.gettempdir()
     folder = Path(tempfile.mkdtemp(prefix="oscine-unit-", dir=parent if len(parent) <= LONGEST_FOLDER else "/tmp"))
+    folder.rmdir()
     try:
         yield folder
     finally:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TypeAlias
 
 import grpc
@@ -88,7 +89,15 @@ class Host(EngineServiceServicer):
 
 @asynccontextmanager
 async def hosting(device: Device, max_streams: int, socket: str) -> AsyncIterator[None]:
-    """Serve `device` on a new socket at the path `socket` until the block is left; streams then end at once."""
+    """Serve `device` on a new socket at the path `socket` until the block is left; streams then end at once.
+
+    Makes the socket's folder, which only this user can enter. Raises Unavailable if it cannot, or somebody else has.
+    """
+    folder = Path(socket).parent
+    try:
+        folder.mkdir(mode=0o700)
+    except OSError as error:
+        raise Unavailable(f"the engine has no place for its socket: {folder}: {error.strerror}") from error
     server = grpc.aio.server(options=SERVER)
     add_EngineServiceServicer_to_server(Host(device, max_streams), server)
     server.add_insecure_port(f"unix:{socket}")

@@ -19,7 +19,10 @@ from oscine_engine.checkpoint.load import Checkpoint
 from oscine_engine.errors import Unavailable
 from oscine_engine.port import PortEvent, StreamOptions
 from oscine_engine.settings import EngineSettings
+from oscine_proto.oscine.v1.speech_pb2_grpc import SpeechServiceStub
+from oscine_service.unit.front import unit
 from oscine_service.unit.process import command
+from oscine_service.unit.states import State
 from oscine_service.unit.supervisor import Supervisor
 from oscine_service.unit.times import Times
 from tests.service.calls import Heard, config, converse, text
@@ -182,13 +185,46 @@ async def test_a_slow_reader_holds_the_engine_back(model: Path) -> None:
         await service.idle()
 
 
+async def test_a_service_that_closes_starts_no_other_engine_and_promises_none(model: Path) -> None:
+    async with running(model) as service:
+        calls = await speaking(service, 2)
+        service.supervisor.close()
+        killed = service.supervisor.pid or 0
+        os.kill(killed, signal.SIGKILL)
+        for heard in await asyncio.gather(*calls):
+            assert heard.code is grpc.StatusCode.UNAVAILABLE
+            assert "stopping" in heard.details and "retry-after-ms" not in heard.trailing
+        await service.until_serving(False)
+        refused = await converse(service.speech, [config(), *text("Hello.")])
+        assert refused.code is grpc.StatusCode.UNAVAILABLE
+        assert "stopping" in refused.details and "retry-after-ms" not in refused.trailing
+        assert service.supervisor.state is State.STOPPED
+    assert service.supervisor.pid == killed
+
+
+async def test_whoever_is_in_a_hurry_does_not_wait_for_the_engine(model: Path) -> None:
+    supervisors = []
+
+    async def hurried() -> None:
+        async with unit(EngineSettings(model=model, utilisation=math.inf)) as started:
+            supervisors.append(started.supervisor)
+            raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        await hurried()
+    (supervisor,) = supervisors
+    assert supervisor._current.trouble == "was killed by SIGKILL"
+    assert supervisor.state is State.STOPPED
+
+
 SERVE = "import sys; from oscine_service.cli import main; sys.exit(main())"
 
 
 def engine_of(service: int) -> int:
+    """0 while there is none."""
     children = Path(f"/proc/{service}/task/{service}/children").read_text().split()
-    (engine,) = (int(each) for each in children if b"oscine_service.unit" in Path(f"/proc/{each}/cmdline").read_bytes())
-    return engine
+    engines = (int(each) for each in children if b"oscine_service.unit" in Path(f"/proc/{each}/cmdline").read_bytes())
+    return next(engines, 0)
 
 
 def orphan(model: Path, before: Callable[[int], object]) -> int:
@@ -200,6 +236,40 @@ def orphan(model: Path, before: Callable[[int], object]) -> int:
         before(engine)
         process.kill()
     return engine
+
+
+def test_a_stopping_service_ends_with_its_engine(model: Path) -> None:
+    command = [sys.executable, "-c", SERVE, "serve", "--port", "0", "--model", str(model)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().decode().split()[2].rstrip(",")
+        with grpc.insecure_channel(address, (("grpc.enable_http_proxy", 0),)) as channel:
+            call = SpeechServiceStub(channel).Synthesize(iter([config(), *text(LONG * 60)]))
+            assert next(call).HasField("started")
+            engine = engine_of(process.pid)
+            process.terminate()
+            assert b"stopping" in process.stdout.readline()
+            os.kill(engine, signal.SIGKILL)
+            with pytest.raises(grpc.RpcError) as lost:
+                list(call)
+        assert lost.value.code() is grpc.StatusCode.UNAVAILABLE
+        assert "stopping" in lost.value.details()
+        assert "retry-after-ms" not in dict(lost.value.trailing_metadata())
+        assert process.wait(60) == 0
+
+
+async def test_a_service_that_is_killed_while_its_engine_loads_leaves_no_folder(model: Path) -> None:
+    def kill_early() -> int:
+        command = [sys.executable, "-c", SERVE, "serve", "--port", "0", "--model", str(model)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            while not (engine := engine_of(process.pid)):
+                time.sleep(0.01)
+            process.kill()
+        return engine
+
+    before = folders()
+    await gone(await asyncio.to_thread(kill_early))
+    assert folders() <= before
 
 
 @pytest.mark.parametrize("name", [None, signal.SIGSTOP], ids=["running", "stopped"])
