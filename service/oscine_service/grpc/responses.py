@@ -22,31 +22,30 @@ class Responses:
         self._sequence = 0
         self._end = 0
 
-    def of(self, event: Event) -> Iterator[pb.SynthesizeResponse]:
-        """The responses that `event` completes, in order."""
+    def takes_long(self, event: Event) -> bool:
+        """Whether `of(event)` takes milliseconds, for which an event loop should not be held up."""
+        return isinstance(event, Audio) and self._format.encoding is Encoding.OPUS
+
+    def of(self, event: Event) -> list[pb.SynthesizeResponse]:
+        """The responses that `event` completes, in order. Audio should come `in_pieces`."""
         match event:
             case Started():
-                yield pb.SynthesizeResponse(started=self._started(event))
+                return [pb.SynthesizeResponse(started=self._started(event))]
             case Audio():
-                for start in range(0, event.samples.size, PIECE):
-                    yield from self._audio(self._writer.push(event.samples[start : start + PIECE]))
+                return self._audio(self._writer.push(event.samples))
             case Flushed():
-                yield from self._audio(self._writer.flush())
-                yield pb.SynthesizeResponse(flushed=pb.Flushed(end_sample=self._end))
+                audio = self._audio(self._writer.flush())
+                return [*audio, pb.SynthesizeResponse(flushed=pb.Flushed(end_sample=self._end))]
             case Done():
-                yield from self._audio(self._writer.finish())
-                yield pb.SynthesizeResponse(done=_done(event))
+                return [*self._audio(self._writer.finish()), pb.SynthesizeResponse(done=_done(event))]
 
-    def _audio(self, block: Block | None) -> Iterator[pb.SynthesizeResponse]:
+    def _audio(self, block: Block | None) -> list[pb.SynthesizeResponse]:
         if block is None:
-            return
+            return []
         self._end = block.start + block.samples
-        yield pb.SynthesizeResponse(
-            audio=pb.Audio(
-                sequence=self._sequence, start_sample=block.start, samples=block.samples, frames=block.frames
-            )
-        )
+        audio = pb.Audio(sequence=self._sequence, start_sample=block.start, samples=block.samples, frames=block.frames)
         self._sequence += 1
+        return [pb.SynthesizeResponse(audio=audio)]
 
     def _started(self, event: Started) -> pb.Started:
         opus = self._format.encoding is Encoding.OPUS
@@ -61,6 +60,15 @@ class Responses:
             seed=event.seed,
             pre_skip=self._writer.pre_skip,
         )
+
+
+def in_pieces(event: Event) -> Iterator[Event]:
+    """Audio in pieces of at most PIECE samples, so that the first is on its way before the last is encoded."""
+    if not isinstance(event, Audio):
+        yield event
+        return
+    for at in range(0, event.samples.size, PIECE):
+        yield Audio(event.seq, event.start_sample + at, event.samples[at : at + PIECE])
 
 
 def cancelled(heard: int) -> pb.SynthesizeResponse:
