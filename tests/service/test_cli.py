@@ -55,6 +55,10 @@ def test_wrong_arguments_are_named(tmp_path: Path) -> None:
     check_failed(run("serve", "--utilisation", "0"), 2, "--utilisation", "above 0")
     check_failed(run("serve", "--grace", "-1"), 2, "--grace", "above 0")
     check_failed(run("say"), 2, "text")
+    check_failed(run("say", "Hi.", "--server", "http://here:1"), 2, "--server", "HOST:PORT")
+    check_failed(run("say", "Hi.", "--server", "::1"), 2, "--server", "brackets")
+    check_failed(run("say", "Hi.", "--server", "here:99999"), 2, "--server", "65535")
+    check_failed(run("say", "Hi.", "--server", "here", "--model", tmp_path), 2, "--model", "--server", "here:50051")
     assert files(tmp_path) == set()
 
 
@@ -104,6 +108,42 @@ def test_a_text_becomes_a_file(model: Path, tmp_path: Path) -> None:
     assert piped.returncode == 0, piped.stderr
     assert soundfile.info(tmp_path / "x.opus").duration == pytest.approx(seconds)
     assert files(tmp_path) == {"new", "x.opus"} and files(tmp_path / "new") == {"x.wav"}
+
+
+def test_a_running_service_speaks_for_say(model: Path, tmp_path: Path) -> None:
+    assert run("say", "Hello there.", "-o", tmp_path / "near.wav", "--model", model, "--seed", "1").returncode == 0
+    # Nothing that could compute is there for the client.
+    without = (sys.executable, "-c", f"import sys; sys.modules['torch'] = None; {COMMAND[2]}")
+
+    def far(*arguments: "str | Path", **options: object) -> "subprocess.CompletedProcess[bytes]":
+        return subprocess.run(  # type: ignore[call-overload,no-any-return]
+            (*without, "say", *arguments), capture_output=True, timeout=PATIENCE_S, **options
+        )
+
+    with start("serve", "--port", "0", "--model", model) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().decode().split()[2].rstrip(",")
+        at = ("--server", address)
+        spoken = far("Hello there.", "-o", tmp_path / "far.wav", "--seed", "1", *at)
+        assert spoken.returncode == 0, spoken.stderr
+        line = spoken.stderr.decode()
+        assert line.startswith("first packet after ") and "s of speech, real-time factor " in line
+        near, rate = soundfile.read(tmp_path / "near.wav")
+        heard, far_rate = soundfile.read(tmp_path / "far.wav")
+        assert rate == far_rate == 24000
+        assert heard == pytest.approx(near, abs=2e-2)
+        piped = far("-", "-o", tmp_path / "far.ogg", "--mode", "sentence", "--seed", "1", *at, input=b"Hello there.")
+        assert piped.returncode == 0, piped.stderr
+        assert soundfile.info(tmp_path / "far.ogg").duration == pytest.approx(near.size / rate)
+        (tmp_path / "near.wav").unlink()
+        out = ("-o", tmp_path / "x.wav", *at)
+        check_failed(far("Hi.", *out, "--voice", "bob"), 1, address, "NOT_FOUND", "'bob'", "synthetic")
+        check_failed(far("?! …🙂", *out), 1, "INVALID_ARGUMENT", "nothing to speak")
+        check_failed(far("-", *out, input=b"caf\xe9 au lait"), 1, "standard input", "UTF-8")
+        process.terminate()
+        assert process.wait(PATIENCE_S) == 0
+    check_failed(far("Hi.", *out), 1, f"no service answers at {address}", "oscine serve")
+    assert files(tmp_path) == {"far.wav", "far.ogg"}
 
 
 def test_a_machine_without_libopus_is_told_what_to_install(model: Path, tmp_path: Path) -> None:

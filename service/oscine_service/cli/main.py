@@ -13,10 +13,17 @@ import signal
 import sys
 from collections.abc import Coroutine, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from oscine_engine.events import SessionRequest
 
 FAILED, WRONG, INTERRUPTED, TERMINATED = 1, 2, 130, 143
+PORT = 50051
+OF_AN_ENGINE = ("model", "lm_file", "max_streams")
+"""Options of `say` that a service has settled already."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -33,6 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     try:
         options = _parser().parse_args(arguments)
+        if options.command == "say":
+            options.check(options)
         logging.basicConfig(level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
         return _run(options)
     except KeyboardInterrupt:
@@ -84,13 +93,16 @@ def _first(error: BaseException) -> BaseException:
 
 
 def _command(options: argparse.Namespace) -> Coroutine[Any, Any, None]:
-    from oscine_engine.events import Mode, SessionRequest
     from oscine_engine.settings import EngineSettings
 
     if options.command == "voices":
         from oscine_service.cli import voices
 
         return voices.voices(options.model)
+    if options.command == "say" and options.server is not None:
+        from oscine_service.cli import client
+
+        return client.say(options.server, options.text, _request(options), options.output)
     settings = EngineSettings(model=options.model, lm_file=options.lm_file, max_streams=options.max_streams)
     # Each imports what it needs: only `serve` does without the networks.
     match options.command:
@@ -105,13 +117,26 @@ def _command(options: argparse.Namespace) -> Coroutine[Any, Any, None]:
         case "say":
             from oscine_service.cli import say
 
-            mode = options.mode or ("auto" if options.text == "-" else "sentence")
-            request = SessionRequest(voice=options.voice, mode=Mode(mode), seed=options.seed)
-            return say.say(settings, options.text, request, options.output)
+            return say.say(settings, options.text, _request(options), options.output)
         case _:
             from oscine_service.cli import demo
 
             return demo.demo(settings, options.output)
+
+
+def _request(options: argparse.Namespace) -> "SessionRequest":
+    from oscine_engine.events import Mode, SessionRequest
+
+    mode = options.mode or ("auto" if options.text == "-" else "sentence")
+    return SessionRequest(voice=options.voice, mode=Mode(mode), seed=options.seed)
+
+
+def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """End with status 2 if what only an engine of its own can heed was given beside a server."""
+    given = [name for name in OF_AN_ENGINE if getattr(options, name) != parser.get_default(name)]
+    if options.server is not None and given:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        parser.error(f"{names}: the service at {options.server} has settled that; leave it out, or --server")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -121,7 +146,7 @@ def _parser() -> argparse.ArgumentParser:
 
     serving = commands.add_parser("serve", help="run the gRPC service")
     serving.add_argument("--host", default="127.0.0.1", help="address to listen on (default %(default)s)")
-    serving.add_argument("--port", type=_port, default=50051, help="0 picks a free one (default %(default)s)")
+    serving.add_argument("--port", type=_port, default=PORT, help="0 picks a free one (default %(default)s)")
 
     serving.add_argument(
         "--idle-timeout",
@@ -171,6 +196,12 @@ def _parser() -> argparse.ArgumentParser:
     saying.add_argument(
         "-o", "--output", type=_output, metavar="FILE", help="write it to a .wav, .ogg or .opus file (default: play it)"
     )
+    saying.add_argument(
+        "--server",
+        type=_address,
+        metavar="HOST[:PORT]",
+        help=f"let the service at this address speak (port {PORT} if none is given; default: an engine of its own)",
+    )
     saying.add_argument("--voice", help="name of a voice (default: the model's first; see oscine voices)")
     saying.add_argument("--seed", type=int, help="same seed, voice, mode and text: same speech")
     saying.add_argument(
@@ -190,6 +221,7 @@ def _parser() -> argparse.ArgumentParser:
     for command in (serving, saying, showing):
         command.add_argument("--lm-file", choices=["llm", "llm.rl"], default="llm", help="which language model to load")
         command.add_argument("--max-streams", type=_count, default=8, help="streams at once (default %(default)s)")
+    saying.set_defaults(check=partial(_check, saying))
     return parser
 
 
@@ -197,6 +229,15 @@ def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port: use a number from 0 to 65535")
     return int(text)
+
+
+def _address(text: str) -> str:
+    host, colon, port = text.rpartition(":")
+    if not colon or text.endswith("]"):
+        host, port = text, str(PORT)
+    if not host or "/" in host or (":" in host and not host.startswith("[")):
+        raise argparse.ArgumentTypeError(f"{text!r} is not HOST or HOST:PORT; an IPv6 address stands in brackets")
+    return f"{host}:{_port(port)}"
 
 
 def _count(text: str) -> int:

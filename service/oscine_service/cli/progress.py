@@ -27,8 +27,9 @@ class Progress:
             self._show(f"first packet after {1000 * first_packet_s:.0f} ms\n")
 
     def done(self, stats: Stats) -> None:
-        """The last line. Its first packet is the one that was shown, as it was seen from here."""
-        self._show(_line(self._first_packet_s, stats.audio_s, stats.busy_s) + "\n")
+        """The last line. Its first packet is the one that was shown, as it was seen from here, if one was."""
+        first_packet_s = stats.first_packet_s if self._first_packet_s is None else self._first_packet_s
+        self._show(_line(first_packet_s, stats.audio_s, stats.busy_s) + "\n")
 
     def _show(self, text: str) -> None:
         erase = "\r\x1b[K" if self._live else ""

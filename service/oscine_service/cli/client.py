@@ -1,0 +1,112 @@
+"""`oscine say --server`: the same through a running service. Loads no network."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import grpc
+
+from oscine_codecs import opus, pcm
+from oscine_engine.errors import InternalError, OscineError
+from oscine_engine.events import Audio, SessionRequest, Stats
+from oscine_proto.oscine.v1 import speech_pb2 as pb
+from oscine_proto.oscine.v1.speech_pb2_grpc import SpeechServiceStub
+from oscine_service.audio import SAMPLE_RATE
+from oscine_service.cli.progress import Progress
+from oscine_service.cli.sinks import OPUS_SUFFIXES, Sink, open_sink
+from oscine_service.cli.texts import pieces_of
+from oscine_service.grpc.requests import MAX_TEXT_BYTES
+from oscine_service.grpc.responses import MODES
+
+if TYPE_CHECKING:
+    Call = grpc.aio.StreamStreamCall[pb.SynthesizeRequest, pb.SynthesizeResponse]
+
+OPTIONS = (("grpc.enable_http_proxy", 0),)
+"""A service is spoken to directly, whatever proxy the environment names."""
+SLICE = MAX_TEXT_BYTES // 4
+"""Characters a message, of at most four bytes each."""
+
+
+class ServiceFailed(OscineError):
+    """The service could not be reached, or ended the call with an error."""
+
+
+async def say(address: str, text: str, request: SessionRequest, output: Path | None) -> None:
+    """Speak `text`, or standard input if it is "-", through the service at `address`, "HOST:PORT".
+
+    Samples come as PCM, so that a file holds what the engine made, whatever is written. Raises ServiceFailed.
+    """
+    pieces = pieces_of(text)
+    if output is not None and output.suffix in OPUS_SUFFIXES:
+        opus.require()
+    with open_sink(output, SAMPLE_RATE) as sink:
+        async with grpc.aio.insecure_channel(address, OPTIONS) as channel:
+            call: Call = SpeechServiceStub(channel).Synthesize()
+            async with asyncio.TaskGroup() as tasks:
+                feeding = tasks.create_task(_feed(call, request, pieces))
+                try:
+                    await _hear(call, sink)
+                except grpc.aio.AioRpcError as error:
+                    reached = channel.get_state() is grpc.ChannelConnectivity.READY
+                    raise ServiceFailed(_words(address, error, reached)) from error
+                finally:
+                    feeding.cancel()
+
+
+async def _feed(call: "Call", request: SessionRequest, pieces: AsyncIterator[str]) -> None:
+    try:
+        await call.write(pb.SynthesizeRequest(config=_config(request)))
+        async for piece in pieces:
+            for at in range(0, len(piece), SLICE):
+                await call.write(pb.SynthesizeRequest(text=piece[at : at + SLICE]))
+        await call.done_writing()
+    except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+        return  # the call has ended, and whoever hears it is told why
+
+
+def _config(request: SessionRequest) -> pb.SynthesizeConfig:
+    config = pb.SynthesizeConfig(
+        voice=request.voice or "",
+        audio=pb.AudioFormat(encoding=pb.ENCODING_PCM16, sample_rate=SAMPLE_RATE),
+        mode=MODES[request.mode],
+        trim=request.trim,
+    )
+    if request.seed is not None:
+        config.seed = request.seed
+    return config
+
+
+async def _hear(call: "Call", sink: Sink) -> None:
+    progress, done = Progress(SAMPLE_RATE), False
+    async for response in call:
+        match response.WhichOneof("response"):
+            case "audio":
+                audio = response.audio
+                heard = Audio(audio.sequence, audio.start_sample, pcm.decode(b"".join(audio.frames)))
+                progress.heard(heard, None, None)
+                await asyncio.to_thread(sink.write, heard.samples)
+            case "done":
+                progress.done(_stats(response.done))
+                done = True
+    if not done:
+        raise InternalError("the service ended the call without a last word: the speech may be incomplete")
+
+
+def _stats(done: pb.Done) -> Stats:
+    known = done.HasField("real_time_factor")
+    return Stats(
+        audio_s=done.audio_seconds,
+        segments=done.segments,
+        speech_tokens=0,
+        first_packet_s=done.first_packet_seconds if done.HasField("first_packet_seconds") else None,
+        busy_s=done.real_time_factor * done.audio_seconds if known else None,
+    )
+
+
+def _words(address: str, error: grpc.aio.AioRpcError, reached: bool) -> str:
+    if error.code() is grpc.StatusCode.UNAVAILABLE and not reached:
+        return f"no service answers at {address}: is `oscine serve` running there? ({error.details()})"
+    hint = dict(error.trailing_metadata() or ()).get("retry-after-ms")
+    later = "" if hint is None else f" (in {int(hint) / 1000:.1f} s)"
+    return f"the service at {address} says {error.code().name}: {error.details()}{later}"
