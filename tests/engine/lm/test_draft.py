@@ -185,7 +185,8 @@ def test_a_draft_that_knows_the_target_is_always_right() -> None:
     logits[:, 40:] = -torch.inf
     seeds, said = torch.arange(64) * 10**12 - 5, torch.arange(64)
     history = torch.randint(-1, 40, (64, SAMPLING.win_size))
-    keys = torch.tensor([[noise.key(s, n, use) for use in (0, 1)] for s, n in zip(seeds.tolist(), said.tolist())])
+    pairs = zip(seeds.tolist(), said.tolist(), strict=True)
+    keys = torch.tensor([[noise.key(seed, place, use) for use in (0, 1)] for seed, place in pairs])
     wanted = sample(logits[:, :42], history, keys, SAMPLING, 0.8)
     drawn = drafter._choose(logits, seeds, said, history, torch.zeros(64, dtype=torch.bool))
     assert torch.equal(drawn, wanted)
