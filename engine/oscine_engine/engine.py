@@ -23,7 +23,9 @@ class Engine(Front):
     """
 
     def __init__(self, checkpoint: Checkpoint, settings: EngineSettings, observe: Observe | None = None) -> None:
-        self._device = Device(checkpoint, settings.limits, settings.device, observe=observe)
+        self._device = Device(
+            checkpoint, settings.limits, settings.device, precision=settings.precision, observe=observe
+        )
         super().__init__(
             self._device.loop,
             FrontEnd(checkpoint.config.text.front_end, checkpoint.tokenizer),

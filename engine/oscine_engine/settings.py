@@ -3,11 +3,14 @@
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from oscine_engine.checkpoint.layout import LMFile
 from oscine_engine.errors import InvalidInput
 from oscine_engine.session import SessionLimits
 
+Precision: TypeAlias = Literal["float32", "float16", "bfloat16"]
+"""Of the language model's and the flow's weights and activations; what must be exact is float32 or better anyway."""
 UTILISATION = 0.75
 """Beyond it simulated devices of every speed let in more than they could serve (docs/decisions/0008)."""
 
@@ -42,7 +45,8 @@ class EngineSettings:
     """One engine: its model, its device and its limits.
 
     model: a model directory; None is the embedded voice. lm_file: "llm", or "llm.rl" for the reinforced variant.
-    threads: CPU threads of one tick, set for the whole process; the embedded voice's steps are too short to share out.
+    precision: see `Precision`; on a CPU it is float32. threads: CPU threads of one tick, set for the whole process; the
+    embedded voice's steps are too short to share out.
     max_streams, max_waiting_s, utilisation, voice_bytes: see `DeviceLimits`.
     Raises InvalidInput for limits that nothing could run under.
     """
@@ -50,6 +54,7 @@ class EngineSettings:
     model: Path | None = None
     lm_file: LMFile = "llm"
     device: str = "cpu"
+    precision: Precision = "float32"
     threads: int = 1
     max_streams: int = 8
     max_waiting_s: float = 10.0

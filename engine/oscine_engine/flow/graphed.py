@@ -136,7 +136,6 @@ class GraphedFlow(FlowStreams):
         self._chunk = config.dit.static_chunk_size
         most_pages = -(-len(drawn) // self._chunk)
         self._pages = np.zeros((slots + 2, most_pages), np.int32)
-        self._steps = np.zeros(slots + 2, np.int64)
         self._starts = np.zeros(slots + 2, np.int32)
         self._frames = np.zeros(slots + 2, np.int32)
         self._graphs = Graphs(device)
@@ -206,7 +205,7 @@ class GraphedFlow(FlowStreams):
         taken = min(self._chunk_tokens, len(stream.tokens))
         stream.pages.append(page)
         self._pages[slot, : place + 1] = stream.pages
-        self._starts[slot], self._steps[slot] = start, 0
+        self._starts[slot] = start
         self._frames[slot] = taken * self.config.token_mel_ratio
         ahead = stream.tokens[: taken + self.config.pre_lookahead_len]
         self._begun.append(_Begun(stream, start, ahead))
@@ -220,6 +219,9 @@ class GraphedFlow(FlowStreams):
         for first in range(0, len(streams), most):
             self._step(streams[first : first + most])
 
+    def settle(self) -> None:
+        self._graphs.wait()
+
     def _step(self, streams: Sequence[FlowStream]) -> None:
         self._start()
         count = len(streams)
@@ -228,19 +230,19 @@ class GraphedFlow(FlowStreams):
         host = tick.inputs.host
         host["slots"][:count], host["slots"][count:] = slots, self._spare
         host["frames"][:count], host["frames"][count:] = self._frames[slots], 0
-        host["steps"][:count], host["steps"][count:] = self._steps[slots], 0
+        host["steps"][:count], host["steps"][count:] = [stream.chunk.step for stream in streams if stream.chunk], 0
         host["starts"][:count], host["starts"][count:] = self._starts[slots], 0
         host["pages"][:count] = self._pages[slots]
         tick.inputs.send()
         self._graphs.keep_up()
         tick.run()
         self._graphs.mark()
-        self._steps[slots] += 1
         ended = False
         for stream in streams:
             assert stream.chunk is not None
             stream.chunk.step += 1
             ended |= stream.chunk.step == self.n_timesteps
+        self.pending = not ended and self.device.type == "cuda"
         if ended:
             self._graphs.wait()
             self._finish(streams, tick)

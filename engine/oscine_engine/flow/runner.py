@@ -102,6 +102,9 @@ class FlowRunner(FlowStreams):
                 stream.frames += chunk.frames
                 stream.chunk = None
 
+    def settle(self) -> None:
+        """Every step is waited for."""
+
     def _no_tails(self) -> Tails:
         """Convolution tails before the first frame."""
         dit, channels = self.config.dit, self.config.pre_lookahead.channels

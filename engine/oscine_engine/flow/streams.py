@@ -30,6 +30,9 @@ def page_shape(config: FlowConfig, n_timesteps: int) -> tuple[int, ...]:
 class FlowStreams(ABC):
     """Moves streams from tokens to mel in Euler steps, their keys and values in `pool`. One thread owns it."""
 
+    pending = False
+    """Whether the device may still be at the last step; never after one that ended a chunk."""
+
     def __init__(self, config: FlowConfig, pool: PagePool, n_timesteps: int, max_frames: int) -> None:
         """max_frames: prompt and speech of one stream together. `pool` must be made with `page_shape`."""
         if tuple(pool.data.shape[1:]) != page_shape(config, n_timesteps):
@@ -142,6 +145,10 @@ class FlowStreams(ABC):
         """Finished mel not taken before, [n, 80], prompt frames left out; n is 0 when there is none."""
         out, stream.out = stream.out, []
         return torch.cat(out) if out else stream.prefix_mel.new_zeros(0, self.config.output_size)
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Return once all steps that were taken are done, which some runners do not wait for."""
 
     def sound(self, stream: FlowStream) -> bool:
         """Whether the numbers of the last finished chunk are: a stream that is not can only be closed."""

@@ -172,10 +172,14 @@ class Interleaver:
     @property
     def positions_at_most(self) -> int:
         """Inputs that all text so far and as much speech as may be said for it amount to, the prompt's included."""
+        return 2 + len(self._prompt.prefix) + len(self._text) + len(self._prompt_speech) + self.speech_at_most
+
+    @property
+    def speech_at_most(self) -> int:
+        """Speech ids that may be said for all text so far."""
         blocks = len(self._text) // self.layout.text_block * self.layout.speech_block if self._interleaved else 0
         speech = max(self.max_length, blocks + 1, self.said)
-        said = speech if self.limit is None else min(speech, self.limit)
-        return 2 + len(self._prompt.prefix) + len(self._text) + len(self._prompt_speech) + said
+        return speech if self.limit is None else min(speech, self.limit)
 
     def add_text(self, ids: Sequence[int]) -> None:
         """Append target text ids. Raises ValueError after `end_text`."""

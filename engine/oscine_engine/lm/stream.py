@@ -45,6 +45,11 @@ class LMStream:
         return self.machine.positions_at_most
 
     @property
+    def speech_at_most(self) -> int:
+        """Speech ids that it may come to with the text so far."""
+        return self.machine.speech_at_most
+
+    @property
     def state(self) -> StreamState:
         if self.closed or self.failure is not None or self.machine.phase is Phase.DONE:
             return "done"

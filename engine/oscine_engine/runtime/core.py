@@ -168,6 +168,9 @@ class Core:
             self._stale.append(stream)
 
     def _views(self, now: float) -> list[StreamView]:
+        if self.stages.made_room():
+            for stream in self.streams:
+                self._touch(stream)
         while self._stale:
             stream = self._stale.pop()
             stream.stale = False
@@ -176,10 +179,10 @@ class Core:
         return [stream.view for stream in self.streams]
 
     def _look(self, stream: Stream, now: float) -> None:
-        listener = stream.listener
+        listener, progress = stream.listener, stream.progress
         prospect = self.stages.prospect(stream.lane)
         working = bool(prospect.ready)
-        if working != stream.progress.working:
+        if working != progress.working:
             if working and stream.wants_text:
                 listener.note_wake(now, self._alone_s(prospect), stream.rested)
             stream.wants_text = False
@@ -187,8 +190,9 @@ class Core:
         if not working:
             stream.wants_text |= not stream.lane.held
             stream.rested = stream.paused
-        stream.view = self._view(prospect, listener.arrived, listener.deadline, stream.held_samples / self._rate)
-        if working != stream.progress.working or stream.answered != stream.progress.answered:
+        held_s = stream.held_samples / self._rate if stream.held else 0.0
+        stream.view = self._view(prospect, listener.arrived, None if listener.first else listener.dry_at, held_s)
+        if working != progress.working or stream.answered != progress.answered:
             stream.progress = Progress(working, stream.answered)
             with self._blaming(stream, "its listener could not be told"):
                 stream.deliver(stream.progress)

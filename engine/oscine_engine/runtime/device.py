@@ -7,6 +7,7 @@ middle of somebody's sentence: what does not fit is refused when it comes.
 """
 
 import asyncio
+import logging
 import math
 import os
 import time
@@ -20,10 +21,14 @@ import torch
 
 from oscine_engine.checkpoint.layout import LMFile
 from oscine_engine.checkpoint.load import Checkpoint, load
+from oscine_engine.errors import CheckpointError
+from oscine_engine.flow.graphed import GraphedFlow
 from oscine_engine.flow.runner import FlowRunner
-from oscine_engine.flow.runner import page_shape as flow_page_shape
+from oscine_engine.flow.streams import FlowStreams
+from oscine_engine.flow.streams import page_shape as flow_page_shape
 from oscine_engine.guards.levels import speech_level
 from oscine_engine.guards.segment import GuardRules, SegmentGuard
+from oscine_engine.lm.graphed import GraphedLM
 from oscine_engine.lm.interleave import Prompt
 from oscine_engine.lm.packed import page_shape as lm_page_shape
 from oscine_engine.lm.runner import LMRunner
@@ -39,10 +44,13 @@ from oscine_engine.runtime.trace import Observe
 from oscine_engine.runtime.voices import VoiceCache
 from oscine_engine.scheduler.admission import Limits, Pace
 from oscine_engine.scheduler.costs import CostModel
-from oscine_engine.settings import DeviceLimits
+from oscine_engine.settings import DeviceLimits, Precision
 from oscine_engine.text.front_end import FrontEnd
+from oscine_engine.vocoder.graphed import GraphedVocoder
 from oscine_engine.vocoder.runner import VocoderRunner
 from oscine_engine.voices.prompt import VoicePrompt, aligned
+
+log = logging.getLogger(__name__)
 
 __all__ = ["Device", "DeviceLimits", "Load"]
 
@@ -56,6 +64,10 @@ LM_POSITIONS_PER_ID = 2
 """Positions of the language model's cache per speech id: itself and its share of text and prompt, with room."""
 
 
+WORKING_BYTES = 8 << 30
+"""Of a GPU's memory, for graphs, activations and libraries."""
+MEMORY_SHARE = 0.9
+"""Of what is free besides, the part that pages take."""
 READ_AHEAD = 2
 """Segments of a stream that may hold language model pages at once."""
 
@@ -86,20 +98,30 @@ class Device:
         limits: DeviceLimits | None = None,
         device: str = "cpu",
         *,
+        precision: Precision = "float32",
+        graphed: bool | None = None,
+        head_start: int = HEAD_START,
         costs: CostModel | None = None,
         observe: Observe | None = None,
         clock: Clock = time.monotonic,
     ) -> None:
-        """costs: of this machine's ticks, measured by `start` if they are not known. clock: seconds, never falling."""
+        """costs: of this machine's ticks, measured by `start` if they are not known. clock: seconds, never falling.
+
+        precision: see `Precision`; float32 where nothing is graphed. graphed: whether steps have fixed shapes and
+        become CUDA graphs; None: on a GPU. head_start: new tokens in a stream's first chunk, at most 22.
+        """
         # Read when the first convolution runs. oneDNN keeps a kernel for every shape it has seen, up to 1024 of them:
         # some 100 MiB after a few hundred sentences, and no faster than with the last 64.
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
         config, self._limits = checkpoint.config, limits or DeviceLimits()
         streams = self._limits.max_streams
+        self._graphed = device != "cpu" if graphed is None else graphed
+        self._head_start = head_start
+        dtype: torch.dtype = getattr(torch, precision if self._graphed else "float32")
         self._longest = MAX_SEGMENT_S * config.flow.input_frame_rate
         self._positions = -(-self._longest * LM_POSITIONS_PER_ID // LM_PAGE_TOKENS) * LM_PAGE_TOKENS
         chunk_tokens = config.flow.dit.static_chunk_size // config.flow.token_mel_ratio
-        self._voices = {name: aligned(voice, chunk_tokens, HEAD_START) for name, voice in checkpoint.voices.items()}
+        self._voices = {name: aligned(voice, chunk_tokens, head_start) for name, voice in checkpoint.voices.items()}
 
         def whole_chunks(tokens: int) -> int:
             return max(0, tokens - config.flow.pre_lookahead_len) // chunk_tokens
@@ -107,23 +129,49 @@ class Device:
         sizes = [voice.flow_speech_tokens.numel() for voice in self._voices.values()]
         opens = [size - whole_chunks(size) * chunk_tokens for size in sizes]
         own_pages = -(-(self._longest + max(opens, default=0)) // chunk_tokens)
-        page_bytes = math.prod(flow_page_shape(config.flow, config.n_timesteps)) * torch.float32.itemsize
+        page_bytes = math.prod(flow_page_shape(config.flow, config.n_timesteps)) * dtype.itemsize
         voice_sizes = [whole_chunks(size) for size in sizes]
         voice_pages = min(sum(voice_sizes), max(self._limits.voice_bytes // page_bytes, *voice_sizes, 0))
-
-        lm_pool = PagePool(
-            streams * READ_AHEAD * self._positions // LM_PAGE_TOKENS,
-            lm_page_shape(config.lm, LM_PAGE_TOKENS),
-            device=device,
-        )
+        noise, sines = checkpoint.noise, checkpoint.noise.sine_waves(MAX_SEGMENT_S * config.vocoder.sampling_rate)
+        lm = checkpoint.lm.to(device, dtype)
+        lm_pages = streams * READ_AHEAD * self._positions // LM_PAGE_TOKENS
+        lm_pool = PagePool(lm_pages, lm_page_shape(config.lm, LM_PAGE_TOKENS), dtype=dtype, device=device)
+        self.lm: LMRunner
+        self.flow: FlowStreams
+        self.vocoder: VocoderRunner
+        if self._graphed:
+            self.lm = GraphedLM(
+                lm, lm_pool, config.sampling, config.text, max_streams=streams, max_positions=self._positions
+            )
+            self.vocoder = GraphedVocoder(checkpoint.vocoder, sines, max_streams=streams)
+        else:
+            self.lm = LMRunner(lm, lm_pool, config.sampling, config.text)
+            self.vocoder = VocoderRunner(checkpoint.vocoder, sines)
+        # What sentences share: the most that all streams can need, or what the device has room for.
+        shared = streams * own_pages
+        if device != "cpu":
+            free, _ = torch.cuda.mem_get_info()
+            shared = min(shared, int((free - WORKING_BYTES) * MEMORY_SHARE) // page_bytes - voice_pages)
+            if shared < own_pages:
+                raise CheckpointError(
+                    f"the device has {free >> 20} MiB free; this model needs "
+                    f"{((own_pages + voice_pages) * page_bytes + WORKING_BYTES) >> 20} MiB for its pages"
+                )
         flow_pool = PagePool(
-            voice_pages + streams * own_pages, flow_page_shape(config.flow, config.n_timesteps), device=device
+            voice_pages + shared, flow_page_shape(config.flow, config.n_timesteps), dtype=dtype, device=device
         )
-        self.lm = LMRunner(checkpoint.lm, lm_pool, config.sampling, config.text)
-        self.flow = FlowRunner(checkpoint.flow, flow_pool, config.n_timesteps, checkpoint.noise.rand_noise)
-        self.vocoder = VocoderRunner(
-            checkpoint.vocoder, checkpoint.noise.sine_waves(MAX_SEGMENT_S * config.vocoder.sampling_rate)
-        )
+        if self._graphed:
+            self.flow = GraphedFlow(
+                checkpoint.flow,
+                flow_pool,
+                config.n_timesteps,
+                noise.rand_noise,
+                max_streams=streams,
+                max_prefixes=max(len(self._voices), streams),
+                dtype=dtype,
+            )
+        else:
+            self.flow = FlowRunner(checkpoint.flow, flow_pool, config.n_timesteps, noise.rand_noise)
         self.voice_cache = VoiceCache(self.flow, self._voices, voice_pages, self._longest)
         self.sample_rate = config.vocoder.sampling_rate
         self._silent_ids = config.silence
@@ -144,6 +192,7 @@ class Device:
         *,
         lm_file: LMFile = "llm",
         device: str = "cpu",
+        precision: Precision = "float32",
         threads: int = 1,
         observe: Observe | None = None,
     ) -> Self:
@@ -153,7 +202,8 @@ class Device:
         fit.
         """
         torch.set_num_threads(threads)
-        return cls(load(model, device=device, lm_file=lm_file), limits, device, observe=observe)
+        checkpoint = load(model, device=device, lm_file=lm_file)
+        return cls(checkpoint, limits, device, precision=precision, observe=observe)
 
     @property
     def port(self) -> DeviceLoop:
@@ -210,13 +260,16 @@ class Device:
     def make_core(self) -> Core:
         """The loop's inside, its costs measured and its voices warm. Called in the thread that will turn it."""
         limits, config = self._limits, self.flow.config
-        costs = self._costs or measure(self.lm, self.flow, self.vocoder, limits.max_streams)
+        for runner in (self.lm, self.flow, self.vocoder):
+            if isinstance(runner, GraphedLM | GraphedFlow | GraphedVocoder):
+                runner.capture(lambda what: log.info("capturing: %s", what))
+        costs = self._costs or measure(self.lm, self.flow, self.vocoder, limits.max_streams, stepped=self._graphed)
         self.voice_cache.warm(self._voices)
         frames = [config.token_mel_ratio * voice.flow_speech_tokens.numel() for voice in self._voices.values()]
         pace = Pace(
             lm_steps_per_s=config.input_frame_rate,
             euler_steps=self.flow.n_timesteps,
-            first_lm_steps=HEAD_START + config.pre_lookahead_len,
+            first_lm_steps=self._head_start + config.pre_lookahead_len,
             context_frames=max(frames, default=0) + self._longest * config.token_mel_ratio // 2,
         )
         bounds = Limits(limits.max_streams, limits.utilisation)

@@ -24,7 +24,7 @@ class Segment:
     first chunk, so that a sentence still waiting for its turn costs little memory. given: ids for the flow so far;
     complete: no more will come. frames: mel frames the flow has finished. solved: no mel follows what waits, and its
     pages are given back. marks: flushes to be answered when it has sounded.
-    draws: (position, seed): from which id on which seed draws.
+    draws: (position, seed): from which id on which seed draws. promised: pages of the flow's pool that are kept for it.
     """
 
     index: int
@@ -43,6 +43,7 @@ class Segment:
     solved: bool = False
     marks: int = 0
     draws: list[tuple[int, int]] = field(default_factory=list)
+    promised: int = 0
 
 
 @dataclass(slots=True, eq=False)

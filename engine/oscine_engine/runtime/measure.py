@@ -27,18 +27,33 @@ FAR_PAGES = 8
 """Chunks of context of the second flow point, beside one: the slope between them is what reading them costs."""
 
 
-def measure(lm: LMRunner, flow: FlowStreams, vocoder: VocoderRunner, most_rows: int) -> CostModel:
-    """The cost model of these runners, for up to `most_rows` streams. Leaves nothing behind in their pools."""
+def measure(
+    lm: LMRunner, flow: FlowStreams, vocoder: VocoderRunner, most_rows: int, *, stepped: bool = False
+) -> CostModel:
+    """The cost model of these runners, for up to `most_rows` streams. Leaves nothing behind in their pools.
+
+    stepped: ticks are filled up to the sizes that are measured, as captured graphs are.
+    """
     return CostModel.measured(
         lm=[*_lm_points(lm, most_rows), _reading(lm, most_rows)],
         flow=[*_flow_points(flow, most_rows, 1), *_flow_points(flow, 1, FAR_PAGES)],
         vocoder=_vocoder_points(vocoder, most_rows),
+        stepped=stepped,
     )
 
 
 def _rows(most: int) -> list[int]:
     """1, 2, 4 ... and `most`."""
     return sorted({1 << power for power in range(most.bit_length())} | {most})
+
+
+def _solve(runner: FlowStreams, streams: list[FlowStream]) -> None:
+    """The same Euler step of the streams' chunks as ever."""
+    for stream in streams:
+        assert stream.chunk is not None
+        stream.chunk.step = 0
+    runner.step(streams)
+    runner.settle()
 
 
 def _fastest(tick: Callable[[], object], repeats: int = REPEATS) -> float:
@@ -98,13 +113,10 @@ def _flow_points(runner: FlowStreams, most: int, pages: int) -> list[tuple[int, 
             stream.pages += runner.pool.alloc(pages - 1)
             stream.frames = (pages - 1) * chunk
             runner.begin(stream)
-        runner.step(streams[:1])
+        _solve(runner, streams[:1])
         began = time.perf_counter()
         for rows in _rows(most):
-            for stream in streams[:rows]:
-                assert stream.chunk is not None
-                stream.chunk.step = 0
-            points.append((rows, rows * pages * chunk, _fastest(partial(runner.step, streams[:rows]))))
+            points.append((rows, rows * pages * chunk, _fastest(partial(_solve, runner, streams[:rows]))))
             if time.perf_counter() - began > BUDGET_S:
                 break
     finally:
@@ -115,7 +127,7 @@ def _flow_points(runner: FlowStreams, most: int, pages: int) -> list[tuple[int, 
 
 def _vocoder_points(runner: VocoderRunner, most: int) -> list[tuple[int, float]]:
     """Batches of a second of mel each."""
-    mel = torch.full((50, runner.network.config.in_channels), -5.0, device=runner.device)
+    mel = torch.full((50, runner.network.config.in_channels), -5.0)
     streams = [runner.open() for _ in range(most)]
     runner.step([(streams[0], mel, False)])
     points = []

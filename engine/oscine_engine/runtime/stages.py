@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from oscine_engine.errors import InternalError, InvalidInput, OscineError
+from oscine_engine.errors import InternalError, InvalidInput, OscineError, Overloaded
 from oscine_engine.flow.stream import FlowStream
 from oscine_engine.flow.streams import FlowStreams
 from oscine_engine.guards.segment import Retry
@@ -75,6 +75,11 @@ class Stages:
         self.voices = voices
         config = flow.config
         self._chunk_frames = config.dit.static_chunk_size
+        self._chunk_tokens = config.dit.static_chunk_size // config.token_mel_ratio
+        self._shared = flow.pool.num_pages - voices.max_pages
+        """Pages that sentences share; those of voices are not among them."""
+        self._promised = 0
+        self._refused = self._made_room = False
         self._ratio = config.token_mel_ratio
         self._wanted = config.dit.static_chunk_size // config.token_mel_ratio + config.pre_lookahead_len
         """Speech ids in hand with which a chunk can begin."""
@@ -118,9 +123,34 @@ class Stages:
         return Prospect(SETS[mask], ids, rows, build + steps, context, max(1, frames))
 
     def _room(self, lane: Lane, segment: Segment) -> bool:
-        """Whether a chunk may begin: not beyond the credit, and with at most one chunk waiting for the vocoder."""
+        """Whether a chunk may begin: not beyond the credit, and with at most one chunk waiting for the vocoder.
+
+        The first one of a sentence also waits until the pool holds all that the sentence may take, so that what has
+        begun can be ended whatever begins later.
+        """
         waiting = 0 if segment.mel is None else segment.mel.shape[0]
-        return lane.credit >= waiting * self._frame and waiting <= self._chunk_frames
+        if lane.credit < waiting * self._frame or waiting > self._chunk_frames:
+            return False
+        if segment.flow is not None or self._promised + self._need(lane, segment) <= self._shared:
+            return True
+        self._refused = True
+        return False
+
+    def _need(self, lane: Lane, segment: Segment) -> int:
+        """Pages of its own that the flow will take at most for the text that `segment` has so far."""
+        return -(-(lane.voice.open_tokens + segment.lm.speech_at_most) // self._chunk_tokens)
+
+    def _promise(self, lane: Lane, segment: Segment) -> None:
+        """Keep as many pages as the text so far may take, as far as they are there."""
+        more = min(self._need(lane, segment) - segment.promised, self._shared - self._promised)
+        if more > 0:
+            segment.promised += more
+            self._promised += more
+
+    def made_room(self) -> bool:
+        """Whether pages became free, since the last time, for which some lane waits."""
+        made, self._made_room = self._made_room, False
+        return made
 
     def add_text(self, segment: Segment, ids: Sequence[int]) -> None:
         """Append text. Raises InvalidInput, at once, for more than the segment's share of pages can ever hold."""
@@ -177,6 +207,7 @@ class Stages:
         if verdict.restart:
             if segment.flow is not None:
                 self.flow.close(segment.flow)
+            self._release(segment)
             segment.flow, segment.mel, segment.frames = None, None, 0
             segment.vocoder = self.vocoder.open()
             segment.ids, segment.given = [], 0
@@ -228,14 +259,24 @@ class Stages:
         if flow is None or (flow.chunk is None and not self.flow.ready(flow)):
             return None
         if flow.chunk is None:
+            if segment is not None and lane.voice.prefix is not None:
+                self._claim(lane, segment, len(flow.pages) - len(lane.voice.prefix.pages))
             self.flow.begin(flow)
         return flow
+
+    def _claim(self, lane: Lane, segment: Segment, held: int) -> None:
+        """Make sure of one page more than `held`. Raises Overloaded if text came that there are no pages for."""
+        if held >= segment.promised:
+            self._promise(lane, segment)
+        if held >= segment.promised:
+            raise Overloaded("the sentence grew beyond the memory that is free; try again with shorter sentences", 1.0)
 
     def _feed(self, lane: Lane, segment: Segment) -> None:
         """Hand the flow what the language model has said since the last time."""
         if segment.flow is None:
             assert lane.voice.prefix is not None
             segment.flow = self.flow.open(lane.voice.prefix)
+            self._promise(lane, segment)
         if segment.ids or (segment.complete and not segment.flow.last):
             self.flow.feed(segment.flow, segment.ids, last=segment.complete)
             segment.ids = []
@@ -292,6 +333,15 @@ class Stages:
         self.lm.close(segment.lm)
         if segment.flow is not None:
             self.flow.close(segment.flow)
+        self._release(segment)
+
+    def _release(self, segment: Segment) -> None:
+        """Give up the pages that were kept for it."""
+        if segment.promised:
+            self._promised -= segment.promised
+            segment.promised = 0
+            self._made_room |= self._refused
+            self._refused = False
 
 
 def _own(verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | OscineError:

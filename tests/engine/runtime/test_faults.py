@@ -39,17 +39,17 @@ def lm_of_nan(rig: Rig, stream: Stream) -> bool:
 def flow_that_raises(_: Rig, stream: Stream) -> bool:
     """A chunk of another shape."""
     flow = stream.lane.segments[0].flow
-    if flow is None or flow.chunk is None or flow.chunk.step != 4:
+    if flow is None or flow.chunk is None or flow.chunk.work is None or flow.chunk.step != 4:
         return False
-    flow.chunk.x = flow.chunk.x[:, :7]
+    flow.chunk.work.x = flow.chunk.work.x[:, :7]
     return True
 
 
 def flow_of_nan(_: Rig, stream: Stream) -> bool:
     flow = stream.lane.segments[0].flow
-    if flow is None or flow.chunk is None or flow.chunk.step != 4:
+    if flow is None or flow.chunk is None or flow.chunk.work is None or flow.chunk.step != 4:
         return False
-    flow.chunk.x[3, 5] = torch.nan
+    flow.chunk.work.x[3, 5] = torch.nan
     return True
 
 

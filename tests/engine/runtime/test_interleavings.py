@@ -138,7 +138,8 @@ class Interleavings(RuleBasedStateMachine):
         if segment.mel is not None and segment.mel.numel():
             segment.mel[0, 0] = torch.nan
         elif segment.flow is not None and segment.flow.chunk is not None:
-            segment.flow.chunk.x = segment.flow.chunk.x[:, :7]
+            assert segment.flow.chunk.work is not None
+            segment.flow.chunk.work.x = segment.flow.chunk.work.x[:, :7]
         elif segment.lm.pages and not segment.complete:
             self.world.rig.device.lm.pool.data[segment.lm.pages] = torch.nan
         else:

@@ -161,7 +161,8 @@ def test_a_voice_that_raises_while_it_is_made_ends_those_who_wait(
     rig.turn()
     prompt = stream.lane.voice.prompt
     assert prompt is not None and prompt.chunk is not None
-    prompt.chunk.x = prompt.chunk.x[:, :7]
+    assert prompt.chunk.work is not None
+    prompt.chunk.work.x = prompt.chunk.work.x[:, :7]
     rig.run()
     assert ear.error.code == other_ear.error.code == "internal"
     rig.check_idle()
