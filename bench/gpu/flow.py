@@ -10,6 +10,7 @@ Random weights of the released sizes. Sections, each of which may fail without h
     attention  one layer's attention by shares of the keys, beside torch's own over contiguous keys
     linear     the linear layers of a block, by rows
     profile    which kernels a step spends its time in
+    tiles      the linear layers of few rows and the attention under other constants than theirs
 
 `--tiny` uses small sizes, which also run on a CPU.
 """
@@ -224,11 +225,12 @@ class Bench:
                     f"  {count:3} streams, {second:3} s:{line} us a layer by shares; torch's, contiguous: {plain:6.1f}"
                 )
 
-    def _paged(self, count: int, second: int) -> dict[int, float]:
+    def _paged(self, count: int, second: int, shares: tuple[int, ...] = (1, 2, 4, 8, 16)) -> dict[int, float]:
         """us of one layer's attention over pages, by shares of the keys."""
         dit = self.config.dit
-        pages, layers, inner = second + 1, 2 if self.tiny else 4, dit.heads * dit.dim_head
-        shape = (self.steps, layers, 2, GUIDANCE_ROWS, dit.static_chunk_size, inner)
+        # Enough layers that none finds its keys in the cache, and 3 steps, as the batch's streams have.
+        pages, layers, inner = second + 1, 2 if self.tiny else 8, dit.heads * dit.dim_head
+        shape = (3, layers, 2, GUIDANCE_ROWS, dit.static_chunk_size, inner)
         pool = torch.randn(count * pages, *shape, dtype=self.dtype, device=self.device)
         rows = count * GUIDANCE_ROWS * dit.static_chunk_size
         qkv = torch.randn(rows, 3 * inner, dtype=self.dtype, device=self.device)
@@ -239,7 +241,7 @@ class Bench:
             for layer in range(layers):
                 kernels.attend(qkv, cos, sin, pool, layer, dit.heads, batch, splits)
 
-        return {splits: self.elapsed(partial(work, splits)) / layers for splits in (1, 2, 4, 8, 16)}
+        return {splits: self.elapsed(partial(work, splits)) / layers for splits in shares}
 
     def _contiguous(self, count: int, second: int) -> float:
         """us of one layer's attention by torch, were keys and values of each stream in one piece."""
@@ -311,6 +313,39 @@ class Bench:
             print(f"  {count} streams, {second} s, a chunk: {sum(row[0] for row in rows) / 1e3:.2f} ms in kernels")
             for total, calls, name in rows[:16]:
                 print(f"    {total / 1e3:7.3f} ms  {calls:5} times {total / max(1, calls):7.1f} us  {name[:90]}")
+
+    # --- tiles
+
+    def tiles(self) -> None:
+        if self.device.type != "cuda":
+            return
+        from oscine_engine.runtime.kernels import flow_triton
+
+        dim, inner = self.config.dit.dim, self.config.dit.heads * self.config.dit.dim_head
+        wide = self.config.dit.ff_mult * dim
+        chosen = flow_triton._TILE, flow_triton._SHARE, flow_triton._STAGES, flow_triton._REGISTERS
+        try:
+            for tile in ((64, 32, 128, 4), (64, 64, 64, 5), (64, 64, 128, 3), (128, 32, 64, 5), (128, 64, 64, 4)):
+                flow_triton._TILE = tile
+                for rows in (100, 200, 400):
+                    line = f"  {tile} {rows:4} rows:"
+                    for name, outputs, inputs in (("qkv", 3 * inner, dim), ("up", wide, dim)):
+                        line += f" {name} {self._linear(name, rows, outputs, inputs)[0]:5.1f}"
+                    for share in (256, 512, 1024):
+                        flow_triton._SHARE = share
+                        out, down = self._linear("out", rows, dim, inner)[0], self._linear("down", rows, dim, wide)[0]
+                        line += f"; shares of {share}: out {out:5.1f} down {down:5.1f}"
+                    flow_triton._SHARE = chosen[1]
+                    print(line, flush=True)
+            flow_triton._TILE = chosen[0]
+            for stages, registers in ((2, None), (3, None), (4, None), (3, 168), (3, 128), (2, 128)):
+                flow_triton._STAGES, flow_triton._REGISTERS = stages, registers
+                for count, splits in ((1, 16), (8, 4), (32, 1)):
+                    took = [self._paged(count, second, (splits,))[splits] for second in (5, 30)]
+                    line = f"  attention, {stages} stages, registers {registers}, {count} streams, {splits} shares:"
+                    print(f"{line} {took[0]:6.1f} us at 5 s, {took[1]:6.1f} at 30", flush=True)
+        finally:
+            flow_triton._TILE, flow_triton._SHARE, flow_triton._STAGES, flow_triton._REGISTERS = chosen
 
 
 def _spoken(
@@ -410,7 +445,7 @@ def _kernel_cases(
     return cases
 
 
-SECTIONS = ("kernels", "mel", "chunk", "attention", "linear", "profile")
+SECTIONS = ("kernels", "mel", "chunk", "profile", "attention", "linear", "tiles")
 
 
 def main() -> int:

@@ -198,8 +198,8 @@ def _linear_kernel(
 
 _FEW_ROWS = 200
 """Up to here the kernel below is taken; beyond, there is work enough for torch's own."""
-_TILE = (64, 32, 128)
-"""Rows, outputs and inputs of a tile."""
+_TILE = (64, 32, 128, 4)
+"""Rows, outputs and inputs of a tile, and how many are on their way at once."""
 _SHARE = 512
 """Inputs that one program adds up, where they are shared out."""
 
@@ -231,11 +231,11 @@ def product(x: Tensor, weight: Tensor) -> Tensor:
 
 def _linear(x: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor, *, shares: int, gelu: bool) -> None:
     outputs, inputs = weight.shape
-    rows_tile, outputs_tile, inputs_tile = _TILE
+    rows_tile, outputs_tile, inputs_tile, stages = _TILE
     _linear_kernel[(outputs // outputs_tile, triton.cdiv(len(x), rows_tile), shares)](
         x, weight, weight if bias is None else bias, out, len(x), outputs, inputs,
         ROWS=rows_tile, OUTPUTS=outputs_tile, INPUTS=inputs_tile, SHARE=inputs // shares, WHOLE=bias is not None,
-        GELU=gelu, PRECISION=_precision(x), num_warps=4, num_stages=2 if x.dtype == torch.float32 else 4,
+        GELU=gelu, PRECISION=_precision(x), num_warps=4, num_stages=2 if x.dtype == torch.float32 else stages,
     )  # fmt: skip
 
 
@@ -319,27 +319,30 @@ def _attend_kernel(
 @triton.jit
 def _merge_kernel(
     parts, sums, out, rows,
-    HEADS: tl.constexpr, INNER: tl.constexpr, INNER_PAD: tl.constexpr, WIDTH: tl.constexpr, SPLITS: tl.constexpr,
+    HEADS: tl.constexpr, INNER: tl.constexpr, TILE: tl.constexpr, WIDTH: tl.constexpr, SPLITS: tl.constexpr,
+    SPLITS_PAD: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
-    columns = tl.arange(0, INNER_PAD)
-    inside = columns < INNER
-    head = columns // WIDTH
-    best = tl.full((INNER_PAD,), float("-inf"), tl.float32)
-    for split in tl.static_range(SPLITS):
-        best = tl.maximum(best, tl.load(sums + ((split * rows + row) * HEADS + head) * 2, inside, 0.0))
-    total = tl.zeros((INNER_PAD,), tl.float32)
-    weight = tl.zeros((INNER_PAD,), tl.float32)
-    for split in tl.static_range(SPLITS):
-        pair_sums = sums + ((split * rows + row) * HEADS + head) * 2
-        peak, share = tl.load(pair_sums, inside, 0.0), tl.load(pair_sums + 1, inside, 0.0)
-        # Shares without a key weigh nothing and were not written; ones that are not numbers must not be lost.
-        held = inside & (share != 0)
-        fade = tl.where(held, tl.exp2(peak - best), 0.0)
-        weight += fade * share
-        total += fade * tl.load(parts + (split * rows + row) * INNER + columns, held, 0.0)
+    columns = tl.program_id(1) * TILE + tl.arange(0, TILE)[None, :]
+    splits = tl.arange(0, SPLITS_PAD)[:, None]
+    inside = (columns < INNER) & (splits < SPLITS)
+    line = splits * rows + row
+    pair_sums = sums + (line * HEADS + columns // WIDTH) * 2
+    peak, share = tl.load(pair_sums, inside, float("-inf")), tl.load(pair_sums + 1, inside, 0.0)
+    # Shares without a key weigh nothing and were not written; ones that are not numbers must not be lost.
+    held = inside & (share != 0)
+    fade = tl.where(held, tl.exp2(peak - tl.max(peak, 0)[None, :]), 0.0)
+    total = tl.sum(fade * tl.load(parts + line * INNER + columns, held, 0.0), 0)
+    weight = tl.sum(fade * share, 0)
     total = total / tl.where(weight == 0, 1.0, weight)
-    tl.store(out + row * INNER + columns, total.to(out.dtype.element_ty), inside)
+    columns = tl.program_id(1) * TILE + tl.arange(0, TILE)
+    tl.store(out + row * INNER + columns, total.to(out.dtype.element_ty), columns < INNER)
+
+
+_STAGES = 3
+"""Rounds of keys and values on their way at once."""
+_REGISTERS: int | None = 168
+"""Most registers of a thread in 16 bit: left alone it takes 239, and two programs fill a multiprocessor, not three."""
 
 
 def attend(
@@ -358,12 +361,16 @@ def attend(
     _attend_kernel[(pairs, heads, splits)](
         qkv, cos, sin, pool, *places, parts, sums, batch.pages.stride(0), *sizes, _LOG2_E / width**0.5,
         HEADS=heads, CHUNK=chunk, INNER=inner, WIDTH=width, CHUNK_PAD=_side(chunk), WIDTH_PAD=_side(width),
-        SPLITS=splits, PRECISION=_precision(qkv), num_warps=4, num_stages=2 if qkv.dtype == torch.float32 else 3,
+        SPLITS=splits, PRECISION=_precision(qkv), num_warps=4,
+        num_stages=2 if qkv.dtype == torch.float32 else _STAGES,
+        maxnreg=None if qkv.dtype == torch.float32 else _REGISTERS,
     )  # fmt: skip
     if not whole:
-        _merge_kernel[(rows,)](
+        tile = min(256, triton.next_power_of_2(inner))
+        _merge_kernel[(rows, triton.cdiv(inner, tile))](
             parts, sums, out, rows,
-            HEADS=heads, INNER=inner, INNER_PAD=triton.next_power_of_2(inner), WIDTH=width, SPLITS=splits,
+            HEADS=heads, INNER=inner, TILE=tile, WIDTH=width, SPLITS=splits,
+            SPLITS_PAD=triton.next_power_of_2(splits),
         )  # fmt: skip
     return out
 
