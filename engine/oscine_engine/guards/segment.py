@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from oscine_engine.errors import RunAway
 from oscine_engine.guards.edges import Edges, Samples
 from oscine_engine.guards.levels import frame_levels, silence_level
-from oscine_engine.guards.repetition import CERTAIN_RUN, LOOKED_AT, SUSPECT_RUN, Loop, echo, looping
+from oscine_engine.guards.repetition import CERTAIN_RUN, LONGEST_PERIOD, LOOKED_AT, SUSPECT_RUN, Loop, echo, looping
 from oscine_engine.guards.silent_ids import SilentRuns
 
 HELD_IDS = CERTAIN_RUN - SUSPECT_RUN
@@ -113,6 +113,8 @@ class SegmentGuard:
         kept, self._ids = self._ids[:keep], list[int]()
         self._silence = SilentRuns(self.rules.silent_ids)
         self._passed: list[int] = []
+        self._last_said: dict[int, int] = {}
+        """By id: how many had been said with it, the last time."""
         for speech_id in kept:
             self._note(speech_id)
         self._cleared = keep
@@ -122,14 +124,18 @@ class SegmentGuard:
     def _note(self, speech_id: int) -> None:
         """`_passed` counts, for every id that the flow is given, how many were said up to it."""
         self._ids.append(speech_id)
+        self._last_said[speech_id] = len(self._ids)
         if self._silence.passes(speech_id):
             self._passed.append(len(self._ids))
 
     def said(self, ids: Sequence[int], *, text: Sequence[int] = (), done: bool, capped: bool) -> Said:
         """All ids said so far, for all the target's text ids so far; `done`, `capped`: the stream's, with these ids."""
         for count in range(len(self._ids) + 1, len(ids) + 1):
-            self._note(ids[count - 1])
-            loop = looping(self._ids[-LOOKED_AT:])
+            speech_id = ids[count - 1]
+            before = self._last_said.get(speech_id, -LONGEST_PERIOD)
+            self._note(speech_id)
+            # What was not said for so long closes no circle: mostly `looping` need not be asked.
+            loop = looping(self._ids[-LOOKED_AT:]) if count - before <= LONGEST_PERIOD else Loop.NONE
             if loop is Loop.NONE:
                 self._suspected = None
             elif self._suspected is None:

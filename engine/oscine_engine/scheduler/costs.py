@@ -7,7 +7,7 @@ the last one it goes on with the last slope, and it never falls: a measurement t
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -71,6 +71,12 @@ class Curve:
         table = self.table
         low = table[whole]
         return low if whole == rows else low + (rows - whole) * (table[whole + 1] - low)
+
+    def upto(self, rows: int) -> Sequence[float]:
+        """Seconds by whole rows from 0 to at least `rows`, to be looked up where calls would take too long."""
+        if rows < len(self.table):
+            return self.table
+        return [*self.table, *(self._beyond(more) for more in range(len(self.table), rows + 1))]
 
     def _at(self, rows: int) -> float:
         """Seconds for whole `rows` >= 1, from the points."""
@@ -165,7 +171,8 @@ class CostModel:
         factors = list(self.correction)
         moved = factors[stage] * math.exp(LEARNING_RATE * surprise)
         factors[stage] = min(max(moved, CORRECTION[0]), CORRECTION[1])
-        return replace(self, correction=(factors[0], factors[1], factors[2]))
+        correction = (factors[0], factors[1], factors[2])
+        return CostModel(self.lm, self.flow, self.vocoder, self.context_s, correction)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for `json.dumps`; `from_json` reads it back to an equal model."""

@@ -55,43 +55,59 @@ class Demand:
         return total
 
 
-def tightest(listening: Sequence[StreamView], now: float, costs: CostModel, margin: float) -> tuple[float, int]:
+def tightest(
+    listening: Sequence[StreamView], now: float, costs: CostModel, margin: float, enough: float = math.inf
+) -> tuple[float, int]:
     """(for how long the device could do something else and still bring each of `listening` its packet in time, how
     many of them, from the first, share the deadline that says so).
 
     `listening` is sorted by `dry_at`, which none lacks. This is the demand test of earliest-deadline-first: for every
     deadline, the work that is due by then, times `margin`, has to fit before it. (inf, 0) for nobody; negative when
-    somebody is late already or will be.
+    somebody is late already or will be. Who knows at once that it is at least `enough` says so, and no more.
     """
     # `Demand.add` and `Demand.seconds`, opened up: this runs in every tick, and stops as soon as what is due later has
     # time enough even for all the work there is.
     least, most_pressed = math.inf, 0
-    all_s = margin * _at_most(listening, costs) if listening else 0.0
+    if not listening:
+        return least, most_pressed
+    all_s = margin * _at_most(listening, costs)
+    first = listening[0].dry_at
+    if first is not None and first - all_s - now >= enough:
+        return first - all_s - now, 0
     lm, flow, vocoder, context_s = costs.lm, costs.flow, costs.vocoder, costs.context_s
+    lm_table, flow_table, vocoder_table = (
+        lm.upto(len(listening)),
+        flow.upto(len(listening)),
+        vocoder.upto(len(listening)),
+    )
     lm_factor, flow_factor, vocoder_factor = (margin * factor for factor in costs.correction)
     reading = read_rows = lm_steps = euler_most = euler_sum = frames = 0
-    upstream = 0.0
+    upstream, sounding = 0.0, Stage.VOCODER
     for count, view in enumerate(listening, 1):
-        assert view.dry_at is not None
-        if view.dry_at - all_s >= least:
+        _, dry_at, ready, steps, rows, euler, context, _, _ = view
+        assert dry_at is not None
+        if dry_at - all_s >= least:
             break
-        if Stage.VOCODER not in view.ready:
-            steps, euler = view.ids_left, view.euler_left
+        if sounding not in ready:
             if steps:
                 reading += 1
-                read_rows += view.lm_rows - 1
+                read_rows += rows - 1
                 if steps > lm_steps:
                     lm_steps = steps
             if euler > euler_most:
                 euler_most = euler
             euler_sum += euler
-            frames += euler * view.context_frames
-            upstream = lm_steps * lm(reading) * lm_factor
+            frames += euler * context
+            upstream = lm_steps * lm_table[reading] * lm_factor
             if read_rows:
-                upstream += (lm(reading + read_rows) - lm(reading)) * lm_factor
+                upstream += (lm(reading + read_rows) - lm_table[reading]) * lm_factor
             if euler_most:
-                upstream += (euler_most * flow(euler_sum / euler_most) + context_s * frames) * flow_factor
-        spare = view.dry_at - upstream - vocoder(count) * vocoder_factor
+                whole, part = divmod(euler_sum, euler_most)
+                tick_s = flow_table[whole]
+                if part:
+                    tick_s += part / euler_most * (flow_table[whole + 1] - tick_s)
+                upstream += (euler_most * tick_s + context_s * frames) * flow_factor
+        spare = dry_at - upstream - vocoder_table[count] * vocoder_factor
         if spare < least:
             least, most_pressed = spare, count
     return least - now, most_pressed
@@ -100,10 +116,16 @@ def tightest(listening: Sequence[StreamView], now: float, costs: CostModel, marg
 def _at_most(streams: Sequence[StreamView], costs: CostModel) -> float:
     """Seconds that the demand of `streams`, which are some, cannot exceed."""
     count = len(streams)
-    steps = max([view.ids_left for view in streams])
-    euler = max([view.euler_left for view in streams])
-    frames = max([view.context_frames for view in streams])
-    longest_read = max([view.lm_rows for view in streams])
+    steps = euler = frames = longest_read = 0
+    for _, _, _, ids_left, lm_rows, euler_left, context_frames, _, _ in streams:
+        if ids_left > steps:
+            steps = ids_left
+        if lm_rows > longest_read:
+            longest_read = lm_rows
+        if euler_left > euler:
+            euler = euler_left
+        if context_frames > frames:
+            frames = context_frames
     lm, flow, vocoder = costs.correction
     total = costs.vocoder(count) * vocoder
     total += (max(steps - 1, 0) * costs.lm(count) + costs.lm(count * longest_read)) * lm

@@ -86,7 +86,7 @@ def pick(views: Sequence[StreamView], now: float, costs: CostModel, rules: Rules
         batch = _for_first(views, firsts, listening, costs, rules)
     else:
         batch = _for_ahead(views, listening, costs, rules)
-    slack, pressed = tightest([views[place] for place in listening], now, costs, rules.margin)
+    slack, pressed = tightest([views[place] for place in listening], now, costs, rules.margin, batch.seconds)
     if slack < batch.seconds:
         waited = [place for place in firsts if now - views[place].arrived >= rules.patience_s]
         batch = _for_due(views, waited, firsts[len(waited) :], listening, pressed, costs, rules)
@@ -115,18 +115,21 @@ class _Batch:
         """
         views, stage, members = self._views, self.stage, self.members
         curve, context_s, factor = self._curve, self._context_s, self._factor
+        table, end = curve.table, len(curve.table)
         rows, context, seconds = self._rows, self._context, self.seconds
         for place in places:
             view = views[place]
             if stage not in view.ready:
                 continue
             more = view.lm_rows if stage is Stage.LM else 1
-            longer = (curve(rows + more) + context_s * (context + view.context_frames)) * factor
+            seats = rows + more
+            alone = table[seats] if seats < end else curve(seats)
+            longer = (alone + context_s * (context + view.context_frames)) * factor
             if longer > limit_s:
                 break
             if members and longer - seconds > price * (curve(more) + context_s * view.context_frames) * factor:
                 continue
-            rows, context, seconds = rows + more, context + view.context_frames, longer
+            rows, context, seconds = seats, context + view.context_frames, longer
             members.append(place)
         self._rows, self._context, self.seconds = rows, context, seconds
 

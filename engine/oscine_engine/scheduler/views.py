@@ -1,7 +1,7 @@
 """What the scheduler knows of a stream, and what it answers: plain data, times in seconds of one monotonic clock."""
 
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 
 class Stage(IntEnum):
@@ -12,9 +12,8 @@ class Stage(IntEnum):
     VOCODER = 2
 
 
-@dataclass(frozen=True, slots=True)
-class StreamView:
-    """One stream at one moment.
+class StreamView(NamedTuple):
+    """One stream at one moment. A tuple, since one is made for every stream that a tick moves.
 
     arrived: since when it waits for its first packet (it had the text to start).
     dry_at: when its listener runs out of sound, None while nothing plays (before the first packet, or after a wait for
@@ -39,8 +38,7 @@ class StreamView:
     held_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(NamedTuple):
     """Run `stage` for the streams at these places of the list that was given."""
 
     stage: Stage
