@@ -121,6 +121,8 @@ class SlottedDiT:
         final[0] += 1
         self._final_modulation = kept(final.permute(1, 0, 2))
         self._final = affine(estimator, "proj_out")
+        # A chunk that begins before the end of the noise is filled up beyond it.
+        noise = F.pad(noise, (0, 0, 0, -len(noise) % self._chunk))
         angles = estimator.rotary_embed(len(noise))[:, ::2].float()
         self._cos, self._sin = kept(angles.cos(), torch.float32), kept(angles.sin(), torch.float32)
         self._lengths = kept(lengths, torch.float32)
