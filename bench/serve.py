@@ -15,8 +15,9 @@ random weights say is meaningless; what it costs is not. With a draft, only the 
 is drawn; drafting, verification and sampling are done in full.
 
 Rows beside those: `opus`; `fed` (interleaved, 50 text ids a second, a message each; the first packet counts from the
-last word that it needs); `tokens` (ids a step, 1.0 without a draft); `cold` (a voice of 5 s that nobody has spoken in);
-`64 voices`; `26 ids` (waits for as many as the best published service must); `without` (a part switched off).
+last word that it needs); `long` (texts of ten sentences of 8 s); `tokens` (ids a step, 1.0 without a draft); `cold` (a
+voice of 5 s that nobody has spoken in); `64 voices`; `26 ids` (waits for as many as the best published service must);
+`without` (a part switched off).
 
 Keys of a line of FILE:
 
@@ -29,8 +30,13 @@ Keys of a line of FILE:
 * `first_chunk_ms`: audio that came with the first packet; `audio_s`: of a call;
 * `underruns`: `calls` that had any, `count`, `ms` in all, `longest_ms`, of a player that collects nothing beforehand;
 * `cpu`: cores' worth of CPU time of `service`, `engine` and `drivers`;
-* `stages`, of lm, flow and vocoder: `busy` (share of the time in its ticks), `ticks`, `rows` (streams a tick), `ms`;
-* `gpu_mib`: of the engine process `allocated`, `reserved`, `peak`; `used`: of the whole card.
+* `stages`, of lm, flow and vocoder: `busy` (share of the time in its ticks), `cpu` (the same in CPU time of the loop's
+  thread), `ticks`, `rows` (streams a tick), `ms` `p50` `p95`: of a tick, as the host sees it;
+* `where_ms`, with one client, medians: from the text's sending `to_first_tick`, in ticks of `lm`, `flow`, `vocoder`,
+  `between` those, `to_client` from the vocoder's end; `lm_ticks`, `flow_ticks`: how many until the first packet;
+* `segment_ratio` (long): time in ticks of a whole chunk of the tenth sentence over one in the same place of the first;
+* `context_mb`: memory of a second of flow context; `gpu_mib`: of the engine process `allocated`, `reserved`, `peak`;
+  `used`: of the whole card.
 
 `--report` measures nothing: it writes the tables and the plot of docs/benchmarks.md from the newest lines of FILE, of
 the given model, device and precision, beside the published figures.

@@ -1,11 +1,15 @@
 """The engine process of a measured service: random weights in memory. Started by `bench.serving.service`.
 
-It counts what its ticks take and what the device holds, and writes both to a file twice a second, a line of JSON each:
+It notes what its ticks take and what the device holds, and writes both to files twice a second. To `stats` a line of
+JSON each time:
 
-* `at`: monotonic clock; `stages`: for "lm", "flow" and "vocoder" `ticks`, `rows` (streams in them, summed), `wall_s`;
-  `ids`: speech ids of all segments that have sounded;
+* `at`: monotonic clock; `ids`: speech ids of all segments that have sounded; `context_mb`: memory of a second of flow
+  context, in millions of bytes;
 * `gpu`, on a GPU: bytes `allocated` and `reserved` by this process now, `peak` at any time (allocated), `used` of the
   whole card.
+
+To the file beside it go `records` of every tick and every chunk of mel; a chunk began with its last tick and took as
+long as all its ticks.
 """
 
 from __future__ import annotations
@@ -17,57 +21,71 @@ import math
 import sys
 import threading
 import time
+from array import array
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
 
 from bench.serving.plan import Server
+from bench.serving.records import CHUNK, ticks_of
+from oscine_engine.checkpoint import synthetic
+from oscine_engine.config import ModelConfig
+from oscine_engine.runtime.device import HEAD_START, Device, DeviceLimits
+from oscine_engine.runtime.trace import Left, Said, Solved, Ticked, Trace
+from oscine_engine.scheduler.views import Stage
 from oscine_service.unit import child
 
-if TYPE_CHECKING:
-    from oscine_engine.config import ModelConfig
-    from oscine_engine.runtime.device import Device
-    from oscine_engine.runtime.trace import Trace
-
 INTERVAL_S = 0.5
+FRAMES_PER_S = 50
 
 
 class Ticks:
-    """An observer that adds up."""
+    """An observer that writes down; the records since the last `taken`."""
 
     def __init__(self) -> None:
-        self.ticks, self.rows, self.wall_s = [0, 0, 0], [0, 0, 0], [0.0, 0.0, 0.0]
         self.ids = 0
+        self._records = array("d")
+        self._solving: dict[int, float] = {}
+        """By stream, what the flow's ticks for its chunk have taken so far."""
+        self._places: dict[int, tuple[int, int]] = {}
+        """By stream, the segment of its last chunk and the place in it."""
+        self._last = 0.0
 
     def __call__(self, event: Trace) -> None:
-        from oscine_engine.runtime.trace import Said, Ticked
-
         match event:
-            case Ticked():
-                self.ticks[event.stage] += 1
-                self.rows[event.stage] += len(event.seeds)
-                self.wall_s[event.stage] += event.wall_s
+            case Ticked(stage=stage, seeds=seeds, began=began, wall_s=wall_s, cpu_s=cpu_s):
+                self._last = began
+                self._records.extend((stage, began, wall_s, len(seeds), cpu_s, 0))
+                if stage is Stage.FLOW:
+                    for seed in seeds:
+                        self._solving[seed] = self._solving.get(seed, 0.0) + wall_s
+            case Solved(seed=seed, segment=segment, mel=mel):
+                before, place = self._places.get(seed, (segment, -1))
+                place = place + 1 if before == segment else 0
+                self._places[seed] = segment, place
+                self._records.extend((CHUNK, self._last, self._solving.pop(seed, 0.0), segment, place, len(mel)))
             case Said():
                 self.ids += len(event.ids)
+            case Left(seed=seed):
+                self._solving.pop(seed, None)
+                self._places.pop(seed, None)
 
-    def state(self) -> dict[str, Any]:
-        from oscine_engine.scheduler.views import Stage
-
-        stages = {
-            stage.name.lower(): {"ticks": self.ticks[stage], "rows": self.rows[stage], "wall_s": self.wall_s[stage]}
-            for stage in Stage
-        }
-        return {"at": time.monotonic(), "stages": stages, "ids": self.ids}
+    def taken(self) -> array[float]:
+        records, self._records = self._records, array("d")
+        return records
 
 
-def report(ticks: Ticks, device: str, path: Path) -> None:
-    """Write the file for as long as this process lives."""
-    import torch
-
-    with path.open("a") as file:
+def report(ticks: Ticks, device: Device, kind: str, stats: Path) -> None:
+    """Write the files for as long as this process lives."""
+    pool = device.flow.pool
+    page_s = device.flow.config.dit.static_chunk_size / FRAMES_PER_S
+    context = pool.data.numel() * pool.data.element_size() / pool.num_pages / page_s
+    with stats.open("a") as lines, ticks_of(stats).open("ab") as records:
         while True:
-            state = ticks.state()
-            if device.startswith("cuda"):
+            state: dict[str, Any] = {"at": time.monotonic(), "ids": ticks.ids, "context_mb": round(context / 1e6, 2)}
+            if kind.startswith("cuda"):
                 free, whole = torch.cuda.mem_get_info()
                 state["gpu"] = {
                     "allocated": torch.cuda.memory_allocated(),
@@ -75,24 +93,19 @@ def report(ticks: Ticks, device: str, path: Path) -> None:
                     "peak": torch.cuda.max_memory_allocated(),
                     "used": whole - free,
                 }
-            print(json.dumps(state), file=file, flush=True)
+            ticks.taken().tofile(records)
+            records.flush()
+            print(json.dumps(state), file=lines, flush=True)
             time.sleep(INTERVAL_S)
 
 
 def config_of(server: Server) -> ModelConfig:
     """Sizes and rules of the model that `server` speaks with."""
-    from oscine_engine.checkpoint import synthetic
-
     config = synthetic.FULL if server.model == "full" else synthetic.SMALL
     return dataclasses.replace(config, flow=dataclasses.replace(config.flow, pre_lookahead_len=server.look_ahead))
 
 
 def load(server: Server, stats: Path) -> Device:
-    import torch
-
-    from oscine_engine.checkpoint import synthetic
-    from oscine_engine.runtime.device import HEAD_START, Device, DeviceLimits
-
     began = time.monotonic()
     torch.set_num_threads(1)
     checkpoint = synthetic.checkpoint(
@@ -110,7 +123,7 @@ def load(server: Server, stats: Path) -> Device:
     if "packing" in server.without:
         for runner in (device.lm, device.flow, device.vocoder):
             runner.step = one_by_one(runner.step)  # type: ignore[method-assign]
-    threading.Thread(target=report, args=(ticks, server.device, stats), daemon=True).start()
+    threading.Thread(target=report, args=(ticks, device, server.device, stats), daemon=True).start()
     return device
 
 

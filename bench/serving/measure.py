@@ -16,17 +16,22 @@ from typing import Any
 from bench.client import RATE, ServerFailed
 from bench.figures import ranks
 from bench.player import Player
+from bench.serving import records
 from bench.serving.driver import Call, Work
 from bench.serving.plan import Load, Server
 from bench.serving.service import Running, environment
-from bench.serving.utterances import utterance
+from bench.serving.utterances import spoken, utterance
 from bench.start import Start
 from oscine_engine.events import Mode
 
 TEXTS = 1088
 """As many as Seed-TTS English has."""
+LONG_WORDS = 24
+"""Of each sentence of a long text: 8 s."""
 CLIENTS_A_DRIVER = 32
 CLIENTS_A_CHANNEL = 4
+INTERVAL_S = 0.5
+"""At least as long as the engine process lets pass between two times of writing down."""
 LEAD_S = 0.5
 """Between the last word of preparation and the first call."""
 
@@ -34,7 +39,7 @@ LEAD_S = 0.5
 def measure(running: Running, stats: Path, server: Server, load: Load, seconds: tuple[float, float]) -> dict[str, Any]:
     """Figures of `load`, warmed up for the first of `seconds` and measured for the second; see `bench.serve`."""
     warm, counted = seconds
-    texts = [utterance(number) for number in range(TEXTS)]
+    texts = [_text(number, load.sentences) for number in range(TEXTS)]
     pieces = [[text] for text in texts] if load.per_s is None else [_words(text) for text in texts]
     drivers = [_driver(work) for work in _works(running.address, server, load, pieces, warm + counted)]
     for driver in drivers:
@@ -53,12 +58,29 @@ def measure(running: Running, stats: Path, server: Server, load: Load, seconds: 
         used.append({name: sum(map(_cpu_s, each)) for name, each in pids.items()})
     calls = [Call(**each) for driver in drivers for each in json.loads(driver.communicate()[0])]
     needed = None if load.per_s is None else _needs(server, pieces)
-    return {
+    time.sleep(2 * INTERVAL_S)
+    ticks, now = records.read(stats), records.state(stats, end)
+    found = {
         "seconds": counted,
         **figures(calls, start, end, needed),
         "cpu": {name: round((used[1][name] - used[0][name]) / counted, 2) for name in pids},
-        **counted_between(stats, start, end),
+        "stages": records.stages(ticks, start, end),
+        "context_mb": now["context_mb"],
+        "gpu_mib": {name: round(value / 2**20) for name, value in now["gpu"].items()} if "gpu" in now else None,
     }
+    if load.clients == 1 and needed is None:
+        alone = [(call.sent[0], call.packets[0][0]) for call in calls if call.packets and start <= call.sent[0] < end]
+        found["where_ms"] = records.where_time_goes(ticks, alone)
+    if load.sentences > 1:
+        found["segment_ratio"] = records.growth(ticks, start, end, load.sentences - 1)
+    return found
+
+
+def _text(number: int, sentences: int) -> str:
+    """An utterance, or one of LONG_WORDS words so many times over."""
+    if sentences == 1:
+        return utterance(number)
+    return " ".join([spoken(number, LONG_WORDS)] * sentences)
 
 
 def _works(address: str, server: Server, load: Load, pieces: list[list[str]], seconds: float) -> list[Work]:
@@ -180,24 +202,3 @@ def _cpu_s(pid: int) -> float:
     except OSError:
         return 0.0
     return (int(values[11]) + int(values[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def counted_between(stats: Path, start: float, end: float) -> dict[str, Any]:
-    """What the engine counted between the two of its lines that are nearest to `start` and `end`."""
-    lines = [json.loads(line) for line in stats.read_text().splitlines() if line.endswith("}")]
-    first, last = (min(lines, key=lambda line: abs(line["at"] - moment)) for moment in (start, end))
-    seconds = max(last["at"] - first["at"], 1e-9)
-    stages = {}
-    for name, after in last["stages"].items():
-        before = first["stages"][name]
-        ticks, rows, wall_s = (after[key] - before[key] for key in ("ticks", "rows", "wall_s"))
-        stages[name] = {
-            "busy": round(wall_s / seconds, 3),
-            "ticks": ticks,
-            "rows": round(rows / ticks, 2) if ticks else None,
-            "ms": round(1000 * wall_s / ticks, 3) if ticks else None,
-        }
-    found: dict[str, Any] = {"stages": stages}
-    if "gpu" in last:
-        found["gpu_mib"] = {name: round(value / 2**20) for name, value in last["gpu"].items()}
-    return found

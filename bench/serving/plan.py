@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 GIB = 1 << 30
 CLIENTS = (1, 2, 4, 8, 16, 32, 64)
@@ -55,17 +55,15 @@ class Server:
 class Load:
     """Clients that each call again when they have heard all, or calls that come by chance, so many a second.
 
-    per_s: text ids a second, one a message, in interleaved mode; None sends the whole text in one message.
+    per_s: text ids a second, one a message, in interleaved mode; None sends the whole text in one message. sentences:
+    of a text; more than one are as long as each other.
     """
 
     clients: int | None = None
     rate: float | None = None
     encoding: str = "pcm16"
     per_s: float | None = None
-
-    @property
-    def about(self) -> dict[str, Any]:
-        return asdict(self)
+    sentences: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +86,8 @@ def rows(base: Server) -> Iterator[Row]:
         for clients in (1, 32):
             yield Row(f"{label} opus c{clients}", server, Load(clients=clients, encoding="opus"))
             yield Row(f"{label} fed c{clients}", server, Load(clients=clients, per_s=50.0))
+        for clients in (1, 8):
+            yield Row(f"{label} long c{clients}", server, Load(clients=clients, sentences=10))
     for tokens in TOKENS:
         server = replace(k21, tokens=None if tokens == 1.0 else tokens)
         for clients in (1, 32):

@@ -112,4 +112,7 @@ BARS = (
     Bar("seconds of audio a second, highest", ANY, ("rtfx",), 200, "48", at_most=False),
     Bar("30 requests/s, p95, ms", "k21 open 30", P95, 250, "- (8/s: 452; 10/s: 12,735)"),
     Bar("30 requests/s, calls that ran dry", "k21 open 30", DRY, 0, "-"),
+    Bar("tenth segment over first, C1", "k21 long c1", ("segment_ratio",), 1.05, "-"),
+    Bar("tenth segment over first, C8", "k21 long c8", ("segment_ratio",), 1.05, "-"),
+    Bar("memory of a second of context, MB", ANY, ("context_mb",), 95, "-"),
 )

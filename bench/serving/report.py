@@ -44,7 +44,7 @@ def write(results: Path, keep: Callable[[Mapping[str, Any]], bool], docs: Path =
 def markdown(lines: Lines) -> str:
     """Everything between the marks."""
     parts = [about(lines), bars(lines), f"![first packet and throughput]({PLOT})"]
-    parts += [table for table in (closed(lines), opened(lines), others(lines)) if table]
+    parts += [table for table in (closed(lines), opened(lines), others(lines), where(lines)) if table]
     return "\n\n".join(["", *parts, runs(lines), ""]).strip("\n")
 
 
@@ -105,11 +105,35 @@ def opened(lines: Lines) -> str:
 def others(lines: Lines) -> str:
     known = {f"{label} c{clients}" for label in ("k21", "k10") for clients in CLIENTS}
     known |= {f"{label} open {rate}" for label in ("k21", "k10") for rate in RATES}
-    rows = [[name, *_ours(line)] for name, line in lines.items() if name not in known]
-    header = ["Row", "ms p50 / p95 / p99", "RTFx", "ran dry"]
+    rows = [
+        [name, *_ours(line), _number(line.get("segment_ratio"))] for name, line in lines.items() if name not in known
+    ]
+    header = ["Row", "ms p50 / p95 / p99", "RTFx", "ran dry", "tenth segment over first"]
     return (
         f"**Variations** (`python -m bench.serve --help` says what they are).\n\n{_table(header, rows)}" if rows else ""
     )
+
+
+WHERE = {
+    "to_first_tick": "to the first tick",
+    "lm": "LM",
+    "flow": "flow",
+    "vocoder": "vocoder",
+    "between": "between ticks",
+    "to_client": "to the client",
+    "lm_ticks": "ticks of the LM",
+    "flow_ticks": "of the flow",
+}
+
+
+def where(lines: Lines) -> str:
+    rows = [
+        [name, *(_number(line["where_ms"][key]) for key in WHERE)]
+        for name, line in lines.items()
+        if line.get("where_ms")
+    ]
+    note = "Of the rows with one client, the medians of its parts in ms, and how many ticks there were."
+    return f"**Where the first packet's time goes.** {note}\n\n{_table(['Row', *WHERE.values()], rows)}" if rows else ""
 
 
 def runs(lines: Lines) -> str:
@@ -117,7 +141,7 @@ def runs(lines: Lines) -> str:
     rows = []
     for name, line in lines.items():
         cpu, stages = line["cpu"], line["stages"]
-        memory = line.get("gpu_mib")
+        memory = line["gpu_mib"]
         rows.append(
             [
                 name,
@@ -152,7 +176,9 @@ def _theirs(point: Point | None) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1f}" if value < 100 and value != int(value) else f"{value:.0f}"
+    if value is None or value == int(value) or value >= 100:
+        return "-" if value is None else f"{value:.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.3g}"
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -169,7 +195,7 @@ def plot(lines: Lines, path: Path) -> None:
     matplotlib.rcParams.update({"svg.hashsalt": "oscine", "svg.fonttype": "none", "font.size": 9})
     from matplotlib import pyplot
 
-    figure, (first, throughput, chance) = pyplot.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
+    figure, (first, throughput, chance) = pyplot.subplots(1, 3, figsize=(12, 3.8), layout="constrained")
     ours = {"k21": ("#c2410c", "o", "this, k = 21"), "k10": ("#0369a1", "s", "this, k = 10")}
     greys = {
         name: (f"{0.25 + 0.22 * place:.2f}", mark) for place, (name, mark) in enumerate(zip(CLOSED, "^vD", strict=True))
@@ -199,7 +225,7 @@ def plot(lines: Lines, path: Path) -> None:
         axes.xaxis.set_major_formatter("{x:g}")
         axes.yaxis.set_major_formatter("{x:g}")
         axes.grid(alpha=0.25)
-    first.legend(frameon=False, fontsize=8)
+    figure.legend(*first.get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False, fontsize=9)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, metadata={"Date": None})
     pyplot.close(figure)

@@ -18,5 +18,10 @@ def utterance(number: int) -> str:
     draw = random.Random(number)
     seconds = min(max(MEDIAN_S * math.exp(draw.gauss(0, SPREAD)), SHORTEST_S), LONGEST_S)
     # The full stop is an id as well.
-    count = max(2, round(seconds * IDS_PER_S / IDS_PER_WORD)) - 1
-    return " ".join(draw.choice(WORDS) for _ in range(count)) + "."
+    return spoken(number, max(2, round(seconds * IDS_PER_S / IDS_PER_WORD)) - 1)
+
+
+def spoken(number: int, words: int) -> str:
+    """A sentence of so many words."""
+    draw = random.Random(-1 - number)
+    return " ".join(draw.choice(WORDS) for _ in range(words)) + "."

@@ -8,13 +8,15 @@ from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from bench.serve import chosen
-from bench.serving import plan, report
+from bench.serving import plan, records, report
 from bench.serving.driver import Call
-from bench.serving.measure import counted_between, figures
+from bench.serving.measure import figures
 from bench.serving.plan import Server
+from bench.serving.records import CHUNK
 from bench.serving.utterances import utterance
 from oscine_engine.text.front_end import FrontEnd
 from oscine_engine.text.words import IDS_PER_WORD, word_tokenizer
@@ -58,16 +60,52 @@ def test_text_that_is_fed_counts_from_the_word_that_was_needed() -> None:
     assert found["from_first_text_ms"]["p50"] == 100.0
 
 
-def test_the_engines_counts_are_those_between_the_nearest_lines(tmp_path: Path) -> None:
-    def line(at: float, ticks: int) -> str:
-        stage = {"ticks": ticks, "rows": 2 * ticks, "wall_s": ticks / 100}
-        return json.dumps({"at": at, "stages": {"lm": stage}, "ids": 0, "gpu": {"used": 3 << 20}})
+def test_the_engines_records_tell_where_the_time_goes(tmp_path: Path) -> None:
+    stats = tmp_path / "stats.jsonl"
+    stats.write_text('{"at": 1.0, "context_mb": 90}\n{"at": 2.0, "context_mb": 95}\n{"at": 3')
+    assert records.state(stats, 1.6)["context_mb"] == 95
+    ticks = [
+        (0, 0.5, 0.1, 1, 0.1, 0),  # before
+        (0, 1.01, 0.01, 1, 0.005, 0),
+        (1, 1.03, 0.02, 2, 0.01, 0),
+        (1, 1.05, 0.02, 2, 0.01, 0),
+        (CHUNK, 1.05, 0.04, 0, 0, 42),
+        (2, 1.07, 0.01, 1, 0.0, 0),
+        (1, 1.09, 0.5, 1, 0.0, 0),  # of the next chunk
+    ]
+    records.ticks_of(stats).write_bytes(np.array(ticks, float).tobytes() + b"half a rec")
+    found = records.read(stats)
+    busy = records.stages(found, 1.0, 1.5)
+    assert busy["lm"] == {"busy": 0.02, "cpu": 0.01, "ticks": 1, "rows": 1.0, "ms": {"p50": 10.0, "p95": 10.0}}
+    assert (busy["flow"]["ticks"], busy["flow"]["rows"], busy["flow"]["busy"]) == (3, 1.67, 1.08)
+    assert records.where_time_goes(found, [(1.0, 1.1), (2.0, 2.1)]) == {
+        "lm": 10.0,
+        "flow": 40.0,
+        "vocoder": 10.0,
+        "to_first_tick": 10.0,
+        "between": 10.0,
+        "to_client": 20.0,
+        "lm_ticks": 1.0,
+        "flow_ticks": 2.0,
+    }
+    assert records.where_time_goes(found, []) is None
 
-    stats = tmp_path / "stats"
-    stats.write_text("\n".join([line(0.0, 0), line(1.1, 100), line(3.0, 150), line(5.0, 900)]) + '\n{"at": 6')
-    found = counted_between(stats, 1.0, 3.2)
-    assert found["stages"]["lm"] == {"busy": 0.263, "ticks": 50, "rows": 2.0, "ms": 10.0}
-    assert found["gpu_mib"] == {"used": 3}
+
+def test_growth_compares_whole_chunks_in_the_same_place() -> None:
+    def chunk(segment: int, place: int, seconds: float, frames: int = 50) -> tuple[float, ...]:
+        return (CHUNK, 1.0, seconds, segment, place, frames)
+
+    made = [
+        chunk(0, 0, 9.0, 42),
+        chunk(0, 1, 1.0),
+        chunk(0, 2, 2.0),
+        chunk(9, 1, 1.1),
+        chunk(9, 2, 2.2),
+        chunk(9, 3, 7),
+    ]
+    assert records.growth(np.array(made, float), 0.0, 2.0, 9) == 1.1
+    assert records.growth(np.array(made[:3], float), 0.0, 2.0, 9) is None
+    assert records.growth(np.zeros((0, records.FIELDS)), 0.0, 2.0, 9) is None
 
 
 def test_utterances_are_as_long_as_the_published_ones() -> None:
@@ -101,20 +139,26 @@ def test_help_names_the_keys() -> None:
 def test_it_measures_a_service(tmp_path: Path) -> None:
     out = tmp_path / "results" / "serve.jsonl"
     command = [sys.executable, "-m", "bench.serve", "--model", "tiny", "--without-draft", "--out", str(out)]
-    options = ["--rows", "k10 c2,k10 open 2,k10 fed c1", "--warm-up", "0.2", "--seconds", "2.5", "--json"]
+    options = ["--rows", "k10 c1,k10 open 2,k10 fed c1,k10 long c1", "--warm-up", "0", "--seconds", "3", "--json"]
     done = subprocess.run([*command, *options], capture_output=True, timeout=300, text=True)
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     assert [json.loads(line) for line in done.stdout.splitlines()] == lines
-    assert {line["row"] for line in lines} == {"k10 c2", "k10 open 2", "k10 fed c1"}
+    assert {line["row"] for line in lines} == {"k10 c1", "k10 open 2", "k10 fed c1", "k10 long c1"}
     for line in lines:
         assert line["calls"] > 0 and (line["refused"], line["failed"], line["errors"]) == (0, 0, [])
         assert 0 < line["ttfp_ms"]["p50"] <= line["request_ms"]["p50"]
         assert line["rtfx"] > 0 and all(stage["ticks"] > 0 for stage in line["stages"].values())
         # 16 frames of 20 ms, less half a window of the last transform.
         assert line["first_chunk_ms"]["p50"] == pytest.approx(319.7, abs=0.1)
-    fed = next(line for line in lines if line["row"] == "k10 fed c1")
-    assert fed["from_first_text_ms"]["p50"] > fed["ttfp_ms"]["p50"]
+    by_row = {line["row"]: line for line in lines}
+    assert by_row["k10 fed c1"]["from_first_text_ms"]["p50"] > by_row["k10 fed c1"]["ttfp_ms"]["p50"]
+    where = by_row["k10 c1"]["where_ms"]
+    # 13 ids, the first of them with the prompt; ten Euler steps of one chunk.
+    assert (where["lm_ticks"], where["flow_ticks"]) == (13, 10)
+    parts = sum(where[name] for name in ("to_first_tick", "lm", "flow", "vocoder", "between", "to_client"))
+    assert parts == pytest.approx(by_row["k10 c1"]["ttfp_ms"]["p50"], rel=0.5)
+    assert "segment_ratio" in by_row["k10 long c1"]
 
 
 def test_the_report_puts_the_newest_line_of_each_row_beside_the_published_ones(tmp_path: Path) -> None:
@@ -122,7 +166,12 @@ def test_the_report_puts_the_newest_line_of_each_row_beside_the_published_ones(t
         found = figures([call(0.0, (0.03, 18232), (0.4, 24000)), call(1.0, (1.0 + p95 / 1000, 24000))], 0.0, 2.0)
         about = {"row": row, "run": "2026-11-30", "host": HOST, "server": asdict(Server(device=device)), "warm_up": 15}
         stages = {name: {"busy": 0.25} for name in ("lm", "flow", "vocoder")}
-        used = {"cpu": {"service": 0.1, "engine": 1.0, "drivers": 0.2}, "stages": stages, "gpu_mib": {"peak": 2048}}
+        used = {
+            "cpu": {"service": 0.1, "engine": 1.0, "drivers": 0.2},
+            "stages": stages,
+            "gpu_mib": {"peak": 2048},
+            "context_mb": 90.1,
+        }
         return json.dumps({**about, "seconds": 60, **found, **used})
 
     docs = tmp_path / "docs"
