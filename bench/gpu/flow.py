@@ -9,6 +9,7 @@ Random weights of the released sizes. Sections, each of which may fail without h
     chunk      ms of a chunk (all Euler steps) by streams and seconds of context; host time of a step
     attention  one layer's attention by shares of the keys, beside torch's own over contiguous keys
     linear     the linear layers of a block, by rows
+    overlap    kernels, mel and chunks again, with kernels that start before the one before them ends
     profile    which kernels a step spends its time in
     tiles      the linear layers of few rows and the attention under other constants than theirs
 
@@ -39,6 +40,7 @@ from oscine_engine.runtime.pages import PagePool
 
 FULL = FlowConfig()
 TINY = FlowConfig(cfm=CFMConfig(n_timesteps=3), dit=DiTConfig(dim=64, depth=2, heads=2, dim_head=32, conv_pos_groups=4))
+ALL_TYPES = (torch.float32, torch.float16, torch.bfloat16)
 SIXTEEN = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 MEL_ERROR = {torch.float32: 1e-3, torch.float16: 0.02, torch.bfloat16: 0.15}
 """Largest root mean square of the error that passes, in shares of the mel's own."""
@@ -95,8 +97,8 @@ class Bench:
 
     # --- kernels
 
-    def kernels(self) -> None:
-        for dtype in (torch.float32, torch.float16, torch.bfloat16):
+    def kernels(self, types: tuple[torch.dtype, ...] = ALL_TYPES) -> None:
+        for dtype in types:
             bound = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}[dtype]
             for name, ours, twin in _kernel_cases(self.config, self.steps, self.device, dtype):
                 error = (ours.float().cpu() - twin.float()).square().mean().sqrt() / twin.float().square().mean().sqrt()
@@ -105,7 +107,7 @@ class Bench:
 
     # --- mel
 
-    def mel(self) -> None:
+    def mel(self, types: tuple[torch.dtype, ...] = ALL_TYPES) -> None:
         generator = torch.Generator().manual_seed(1)
         prompt = torch.randint(0, self.config.vocab_size, (40,), generator=generator)
         ids = torch.randint(0, self.config.vocab_size, (66,), generator=generator).tolist()
@@ -117,7 +119,7 @@ class Bench:
         start = time.perf_counter()
         wanted = _spoken(FlowRunner(reference_flow, pool, self.steps), prompt, ids, voice, 1)[0]
         print(f"  reference on the CPU: {time.perf_counter() - start:.1f} s, mel of deviation {wanted.std():.3f}")
-        for dtype in (torch.float32, torch.float16, torch.bfloat16):
+        for dtype in types:
             runner = self.runner(16, 3, dtype)
             eager = _spoken(runner, prompt, ids, voice, 1)
             runner.capture()
@@ -131,6 +133,23 @@ class Bench:
     # --- chunk
 
     def chunk(self) -> None:
+        self._chunks()
+
+    def overlap(self) -> None:
+        """The kernels' check, the mel and the chunks once more, each kernel let in before the one before it ends."""
+        if self.device.type != "cuda":
+            return
+        from oscine_engine.runtime.kernels import flow_triton
+
+        before, flow_triton._OVERLAP = flow_triton._OVERLAP, True
+        try:
+            self.kernels((self.dtype,))
+            self.mel((self.dtype,))
+            self._chunks()
+        finally:
+            flow_triton._OVERLAP = before
+
+    def _chunks(self) -> None:
         counts, seconds = ((1, 2), (1,)) if self.tiny else ((1, 8, 32), (5, 30))
         frames = self.config.dit.static_chunk_size
         most = max(counts) * (max(seconds) + 1)
@@ -445,7 +464,7 @@ def _kernel_cases(
     return cases
 
 
-SECTIONS = ("kernels", "mel", "chunk", "profile", "attention", "linear", "tiles")
+SECTIONS = ("kernels", "mel", "chunk", "overlap", "profile", "attention", "linear", "tiles")
 
 
 def main() -> int:

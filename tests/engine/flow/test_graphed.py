@@ -103,7 +103,7 @@ def test_capturing_changes_nothing(flow: Flow) -> None:
 @pytest.mark.parametrize(("dtype", "bound"), [(torch.float16, 2e-3), (torch.bfloat16, 2e-2)])
 def test_sixteen_bits_stay_close(flow: Flow, dtype: torch.dtype, bound: float) -> None:
     said = utterance(40, 60)
-    mel, expected = speak(made(flow, dtype=dtype), said), oneshot(flow, said)  # type: ignore[arg-type]
+    mel, expected = speak(made(flow, dtype=dtype), said), oneshot(flow, said)
     error = ((mel - expected).square().mean() / expected.square().mean()).sqrt()
     assert 0 < error < bound
     assert mel.dtype == torch.float32

@@ -27,6 +27,23 @@ def _precision(x: Tensor) -> str:
     return "ieee" if x.dtype == torch.float32 else "tf32"
 
 
+_OVERLAP = False
+"""Whether a kernel may start while the one before it ends, up to where it needs that one's results. Only on a GPU."""
+
+
+def _early() -> dict[str, bool]:
+    """How to launch the kernels of a block, which follow each other closely."""
+    return {"OVERLAP": _OVERLAP, "launch_pdl": _OVERLAP}
+
+
+@triton.jit
+def _follow(OVERLAP: tl.constexpr):
+    """Let the next kernel come, and wait until the one before has written all."""
+    if OVERLAP:
+        tl.extra.cuda.gdc_launch_dependents()
+        tl.extra.cuda.gdc_wait()
+
+
 @triton.jit
 def _embed_kernel(
     state, static, weight, slots, out,
@@ -131,7 +148,9 @@ def position(
 def _norm_kernel(
     x, parts, bias, gate, shift, scale, steps, out, part_size, gate_stride, shift_stride, scale_stride, eps,
     PER_STREAM: tl.constexpr, DIM: tl.constexpr, DIM_PAD: tl.constexpr, PARTS: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ):  # fmt: skip
+    _follow(OVERLAP)
     row = tl.program_id(0).to(tl.int64)
     step = tl.load(steps + row // PER_STREAM).to(tl.int64)
     columns = tl.arange(0, DIM_PAD)
@@ -168,7 +187,7 @@ def gate_norm_modulate(
         shift, scale, steps, out,
         0 if parts is None else parts.stride(0), 0 if gate is None else gate.stride(0), shift.stride(0),
         scale.stride(0), eps, PER_STREAM=rows // len(steps), DIM=dim, DIM_PAD=triton.next_power_of_2(dim),
-        PARTS=0 if parts is None else len(parts),
+        PARTS=0 if parts is None else len(parts), **_early(),
     )  # fmt: skip
     return out
 
@@ -177,8 +196,9 @@ def gate_norm_modulate(
 def _linear_kernel(
     x, weight, bias, out, rows, outputs, inputs,
     ROWS: tl.constexpr, OUTPUTS: tl.constexpr, INPUTS: tl.constexpr, SHARE: tl.constexpr, WHOLE: tl.constexpr,
-    GELU: tl.constexpr, PRECISION: tl.constexpr,
+    GELU: tl.constexpr, PRECISION: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
+    _follow(OVERLAP)
     lines = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
     columns = tl.program_id(0) * OUTPUTS + tl.arange(0, OUTPUTS)
     depth = tl.program_id(2) * SHARE + tl.arange(0, INPUTS)
@@ -236,6 +256,7 @@ def _linear(x: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor, *, shar
         x, weight, weight if bias is None else bias, out, len(x), outputs, inputs,
         ROWS=rows_tile, OUTPUTS=outputs_tile, INPUTS=inputs_tile, SHARE=inputs // shares, WHOLE=bias is not None,
         GELU=gelu, PRECISION=_precision(x), num_warps=4, num_stages=2 if x.dtype == torch.float32 else stages,
+        **_early(),
     )  # fmt: skip
 
 
@@ -265,8 +286,9 @@ def _attend_kernel(
     qkv, cos, sin, pool, steps, starts, frames, pages, out, sums, most, page_size, step_size, layer_offset, kind_size,
     row_size, factor,
     HEADS: tl.constexpr, CHUNK: tl.constexpr, INNER: tl.constexpr, WIDTH: tl.constexpr, CHUNK_PAD: tl.constexpr,
-    WIDTH_PAD: tl.constexpr, SPLITS: tl.constexpr, PRECISION: tl.constexpr,
+    WIDTH_PAD: tl.constexpr, SPLITS: tl.constexpr, PRECISION: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
+    _follow(OVERLAP)
     pair, head, split = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     stream, row = pair // 2, pair % 2
     start, count = tl.load(starts + stream), tl.load(frames + stream)
@@ -320,8 +342,9 @@ def _attend_kernel(
 def _merge_kernel(
     parts, sums, out, rows,
     HEADS: tl.constexpr, INNER: tl.constexpr, TILE: tl.constexpr, WIDTH: tl.constexpr, SPLITS: tl.constexpr,
-    SPLITS_PAD: tl.constexpr,
+    SPLITS_PAD: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
+    _follow(OVERLAP)
     row = tl.program_id(0).to(tl.int64)
     columns = tl.program_id(1) * TILE + tl.arange(0, TILE)[None, :]
     splits = tl.arange(0, SPLITS_PAD)[:, None]
@@ -363,14 +386,14 @@ def attend(
         HEADS=heads, CHUNK=chunk, INNER=inner, WIDTH=width, CHUNK_PAD=_side(chunk), WIDTH_PAD=_side(width),
         SPLITS=splits, PRECISION=_precision(qkv), num_warps=4,
         num_stages=2 if qkv.dtype == torch.float32 else _STAGES,
-        maxnreg=None if qkv.dtype == torch.float32 else _REGISTERS,
+        maxnreg=None if qkv.dtype == torch.float32 else _REGISTERS, **_early(),
     )  # fmt: skip
     if not whole:
         tile = min(256, triton.next_power_of_2(inner))
         _merge_kernel[(rows, triton.cdiv(inner, tile))](
             parts, sums, out, rows,
             HEADS=heads, INNER=inner, TILE=tile, WIDTH=width, SPLITS=splits,
-            SPLITS_PAD=triton.next_power_of_2(splits),
+            SPLITS_PAD=triton.next_power_of_2(splits), **_early(),
         )  # fmt: skip
     return out
 
