@@ -60,10 +60,17 @@ class _Tick:
 
 
 class GraphedVocoder(VocoderRunner):
-    """As VocoderRunner. max_streams: most streams of one launch, and half of the pasts that are kept."""
+    """As VocoderRunner. max_streams: most streams of one launch, and half of the pasts that are kept.
 
-    def __init__(self, network: HiFT, sine_waves: Tensor, *, max_streams: int = 8) -> None:
+    dtype: of what the convolutions read; F0 and phase are float64 whatever it is.
+    """
+
+    def __init__(
+        self, network: HiFT, sine_waves: Tensor, *, max_streams: int = 8, dtype: torch.dtype = torch.float32
+    ) -> None:
         super().__init__(network, sine_waves)
+        if dtype != torch.float32:
+            raise NotImplementedError(f"the convolutions compute in float32, not {dtype}")
         self._sizes = [1 << power for power in range((max_streams - 1).bit_length() + 1)]
         self._spare = slots = 2 * max_streams
         network_layout, pitch_layout = self._layout
@@ -92,6 +99,14 @@ class GraphedVocoder(VocoderRunner):
 
     def open(self) -> VocoderStream:
         return VocoderStream.empty(self.network.config.in_channels, torch.device("cpu"))
+
+    def phase(self, stream: VocoderStream) -> Tensor:
+        """The running phase of a stream's harmonics, in turns a sample: float64 [H]."""
+        return self._table.phase[stream.slot]
+
+    def replay(self, streams: int, frames: int) -> Step:
+        """The launch alone of such a step, again and again: to time it. The streams it last ran for are spoilt."""
+        return self._ticks[1 << (streams - 1).bit_length(), min(n for n in LENGTHS if n >= frames), False].run
 
     def _decode(self, rows: list[Row]) -> list[Samples]:
         most, longest = self._sizes[-1], LENGTHS[-1]
