@@ -248,15 +248,18 @@ class GraphedFlow(FlowStreams):
             self._finish(streams, tick)
 
     def _finish(self, streams: Sequence[FlowStream], tick: _Tick) -> None:
-        for row, stream in enumerate(streams):
-            chunk = stream.chunk
-            if chunk is not None and chunk.step == self.n_timesteps:
-                # A copy: the next step of this size writes there again.
-                mel = torch.from_numpy(tick.outputs.host["mel"][row, : chunk.frames].copy())
-                stream.out.append(mel[max(0, stream.prompt_frames - stream.frames) :])
-                stream.end = mel
-                stream.frames += chunk.frames
-                stream.chunk = None
+        ended = [
+            (row, stream, chunk)
+            for row, stream in enumerate(streams)
+            if (chunk := stream.chunk) is not None and chunk.step == self.n_timesteps
+        ]
+        # Copies: the next step of this size writes there again.
+        mels = torch.from_numpy(tick.outputs.host["mel"][[row for row, _, _ in ended]])
+        for mel, (_, stream, chunk) in zip(mels.unbind(), ended, strict=True):
+            stream.end = mel[: chunk.frames]
+            stream.out.append(stream.end[max(0, stream.prompt_frames - stream.frames) :])
+            stream.frames += chunk.frames
+            stream.chunk = None
 
     def _start(self) -> None:
         """Tell the device of the chunks that were begun."""
