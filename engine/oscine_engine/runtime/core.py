@@ -49,8 +49,24 @@ class Bounds:
     max_waiting_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """A tick that was taken, and by when it was begun. cpu_s: of this thread, up to when it was let go."""
+
+    stage: Stage
+    rows: int
+    context: int
+    seeds: tuple[int, ...]
+    began: float
+    cpu_s: float
+
+
 class Core:
-    """Streams, and turns over them. `costs` starts as measured and follows what ticks take."""
+    """Streams, and turns over them. `costs` starts as measured and follows what ticks take.
+
+    A device may still be at a tick when the next one is chosen. What such ticks took is only known together with the
+    next one that was waited for, and is shared out among them as they were expected to take.
+    """
 
     def __init__(
         self,
@@ -76,6 +92,8 @@ class Core:
         self._holding = 0
         """Streams whose first packets are held back."""
         self._stale: list[Stream] = []
+        self._under_way: list[_Taken] = []
+        """Ticks that were not waited for, and the last one."""
 
     def admit(self, options: StreamOptions, deliver: Deliver) -> Stream:
         """Let a stream in. Raises Overloaded with a hint, or InvalidInput for a voice that can never fit."""
@@ -156,6 +174,9 @@ class Core:
             views = self._views(now)
         tick = pick(views, now, self.costs)
         if tick is None:
+            if self._under_way:
+                self.stages.flow.settle()
+                self._account(self._clock())
             return False
         self._tick(tick, views)
         return True
@@ -215,15 +236,13 @@ class Core:
         building = {id(s.lane.voice) for s in members if s.lane.voice.prefix is None} if stage is Stage.FLOW else ()
         began, cpu = self._clock(), time.thread_time()
         outcomes = self._attempt(stage, members)
+        failed = isinstance(outcomes, Exception)
         if isinstance(outcomes, Exception):
             outcomes = [self._alone(stage, stream, outcomes, len(members)) for stream in members]
-            seconds = self._clock() - began
-        else:
-            seconds = self._clock() - began
-            self.costs = self.costs.observed(stage, rows, context, seconds)
-        if self._observe is not None:
-            seeds = tuple(stream.options.seed for stream in members)
-            self._observe(trace.Ticked(stage, seeds, began, seconds, time.thread_time() - cpu))
+        seeds = tuple([stream.options.seed for stream in members]) if self._observe is not None else ()
+        self._under_way.append(_Taken(stage, rows, context, seeds, began, time.thread_time() - cpu))
+        if failed or stage is not Stage.FLOW or not self.stages.flow.pending:
+            self._account(self._clock(), learn=not failed)
         for stream, outcome in zip(members, outcomes, strict=True):
             self._touch(stream)
             if outcome is not None:
@@ -233,6 +252,21 @@ class Core:
             for stream in self.streams:
                 if id(stream.lane.voice) in building:
                     self._touch(stream)
+
+    def _account(self, now: float, *, learn: bool = True) -> None:
+        """All ticks under way are over: learn from what they took, and tell of it."""
+        ticks, self._under_way = self._under_way, []
+        spent = now - ticks[0].began
+        shares = [1.0]
+        if len(ticks) > 1:
+            expected = [self.costs.tick_s(tick.stage, tick.rows, tick.context) for tick in ticks]
+            shares = [seconds / sum(expected) for seconds in expected]
+        for tick, share in zip(ticks, shares, strict=True):
+            seconds = spent * share
+            if learn:
+                self.costs = self.costs.observed(tick.stage, tick.rows, tick.context, seconds)
+            if self._observe is not None:
+                self._observe(trace.Ticked(tick.stage, tick.seeds, tick.began, seconds, tick.cpu_s))
 
     def _size(self, tick: Tick, members: Sequence[Stream], views: Sequence[StreamView]) -> tuple[int, int]:
         """Rows and context of a tick; streams that wait for one voice share its row."""

@@ -18,7 +18,11 @@ from oscine_engine.scheduler.views import Stage
 @dataclass(frozen=True, slots=True)
 class Ticked:
     """One tick of `stage` for `seeds`. began: monotonic clock. wall_s, cpu_s: what it took, and of that the CPU time
-    of the loop's thread (which leaves out what other processes took, and other threads of the same tick)."""
+    of the loop's thread (which leaves out what other processes took, and other threads of the same tick).
+
+    Ticks that were not waited for are told of when the next one that was is over; their shares of `wall_s` are
+    estimates, whose sum is not.
+    """
 
     stage: Stage
     seeds: tuple[int, ...]

@@ -153,7 +153,7 @@ def test_a_tick_that_fails_together_but_not_alone_costs_nobody_anything(
     runner, inner = {
         "lm": (rig.device.lm.packed, "head"),
         "flow": (rig.device.flow._dit, "velocities"),
-        "vocoder": (rig.device.vocoder, "_finish"),
+        "vocoder": (rig.device.vocoder, "finish"),
     }[stage]
     original = getattr(runner, inner)
     calls = 0

@@ -1,0 +1,203 @@
+"""The loop over a GPU: what a tick costs the host, and what it waits for the device.
+
+    python -m bench.gpu.loop [--streams 32] [--precision float16] [--seconds 15] [--tiny]
+
+Random weights of the released sizes; as many streams as given speak without a pause, 4.4 s a sentence, to listeners who
+take all at once. Host time is all of a turn but what it waits for the device, in `Graphs.wait` and `Graphs.keep_up`;
+with it go the parts of it, by what was called. `--tiny` uses small sizes, which also run on a CPU.
+"""
+
+import argparse
+import dataclasses
+import math
+import sys
+import time
+import traceback
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from oscine_engine.checkpoint import synthetic
+from oscine_engine.planner import Begin, End, Ids
+from oscine_engine.port import PortEvent, StreamOptions
+from oscine_engine.runtime import core as cores
+from oscine_engine.runtime.core import Core
+from oscine_engine.runtime.device import Device, DeviceLimits
+from oscine_engine.runtime.graphs import Graphs, Inputs
+from oscine_engine.runtime.stream import Stream
+from oscine_engine.runtime.trace import Ticked, Trace
+from oscine_engine.scheduler.views import Stage
+
+MOST_HOST_MS = 0.3
+TEXT_IDS, RATIO = 22, 5.0
+"""A sentence of 110 speech ids: 4.4 s."""
+WARM_S = 3.0
+
+
+class Stopwatch:
+    """Adds up the time spent in wrapped functions, by name."""
+
+    def __init__(self) -> None:
+        self.spent: dict[str, float] = defaultdict(float)
+
+    def wrap(self, owner: Any, name: str, label: str) -> None:
+        inner: Callable[..., Any] = getattr(owner, name)
+
+        def timed(*args: Any, **named: Any) -> Any:
+            began = time.perf_counter()
+            try:
+                return inner(*args, **named)
+            finally:
+                self.spent[label] += time.perf_counter() - began
+
+        setattr(owner, name, timed)
+
+    def taken(self) -> dict[str, float]:
+        spent, self.spent = self.spent, defaultdict(float)
+        return spent
+
+
+class Talk:
+    """A stream that never ends, and its listener."""
+
+    def __init__(self, core: Core, seed: int, voice: str) -> None:
+        self.core, self.audio_s = core, 0.0
+        self.stream: Stream = core.admit(StreamOptions(voice, seed, False), self.deliver)
+        self.taken = 0
+
+    def deliver(self, event: PortEvent) -> None:
+        if isinstance(event, Exception):
+            raise event
+
+    def go_on(self) -> None:
+        stream = self.stream
+        if len(stream.lane.segments) < 2:
+            self.core.speak(stream, [Begin(whole=True), Ids(tuple(range(100, 100 + TEXT_IDS))), End()])
+        sent = stream.listener.sent
+        if sent > self.taken:
+            self.core.taken(stream, sent - self.taken)
+            self.taken = sent
+
+
+def make(options: argparse.Namespace, events: list[Trace]) -> Device:
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    config = synthetic.SMALL if options.tiny else synthetic.FULL
+    rules = dataclasses.replace(config.text, min_token_text_ratio=RATIO, max_token_text_ratio=RATIO)
+    config = dataclasses.replace(config, text=rules)
+    began = time.perf_counter()
+    checkpoint = synthetic.checkpoint(config, device=device, prompt_tokens=96)
+    print(f"weights {time.perf_counter() - began:6.1f} s")
+    limits = DeviceLimits(max_streams=options.streams, utilisation=math.inf)
+    return Device(checkpoint, limits, device, precision=options.precision, graphed=True, observe=events.append)
+
+
+def drive(options: argparse.Namespace) -> bool:
+    events: list[Trace] = []
+    device = make(options, events)
+    device.read_prompts()
+    began = time.perf_counter()
+    core = device.make_core()
+    print(f"capture, costs and voices {time.perf_counter() - began:6.1f} s")
+    if torch.cuda.is_available():
+        free, whole = torch.cuda.mem_get_info()
+        print(f"memory {(whole - free) / 2**30:6.1f} GiB of {whole / 2**30:.1f}")
+    for stage, curve in zip(Stage, (core.costs.lm, core.costs.flow, core.costs.vocoder), strict=True):
+        print(f"{stage.name.lower():8} " + " ".join(f"{rows}:{1e3 * seconds:.2f}" for rows, seconds in curve.points))
+    print(f"context  {1e6 * core.costs.context_s:.3f} us a frame")
+    watch = Stopwatch()
+    watch.wrap(Graphs, "wait", "waiting")
+    watch.wrap(Graphs, "keep_up", "waiting")
+    watch.wrap(Inputs, "send", "send")
+    watch.wrap(cores, "pick", "pick")
+    picked: Callable[..., Any] = getattr(cores, "pick")  # noqa: B009
+    last: list[tuple[Stage, int]] = []
+
+    def remembered(*args: Any) -> Any:
+        tick = picked(*args)
+        if tick is not None:
+            last[:] = [(tick.stage, len(tick.members))]
+        return tick
+
+    setattr(cores, "pick", remembered)  # noqa: B010
+    watch.wrap(core, "_views", "views")
+    for runner, name in ((device.lm, "lm"), (device.flow, "flow"), (device.vocoder, "vocoder")):
+        watch.wrap(runner, "step", f"step of {name}")
+    voice = next(iter(device.voices))
+    talks = [Talk(core, seed, voice) for seed in range(options.streams)]
+    start = time.perf_counter()
+    rows: list[tuple[Stage, int, float, dict[str, float]]] = []
+    audio, measured_from = 0, 0.0
+    while (now := time.perf_counter() - start) < WARM_S + options.seconds:
+        for place, talk in enumerate(talks):
+            if now > place * WARM_S / 2 / options.streams:
+                talk.go_on()
+        if now > WARM_S and not measured_from:
+            measured_from, audio = now, sum(talk.stream.listener.sent for talk in talks)
+            rows.clear()
+            events.clear()
+        watch.taken()
+        seen = time.perf_counter()
+        worked = core.turn()
+        took = time.perf_counter() - seen
+        if worked:
+            rows.append((*last[0], took, watch.taken()))
+    seconds = time.perf_counter() - start - measured_from
+    sound = (sum(talk.stream.listener.sent for talk in talks) - audio) / device.sample_rate
+    print(f"{sound / seconds:.1f} s of sound a second, {len(rows) / seconds:.0f} ticks a second")
+    ticks = [event for event in events if isinstance(event, Ticked)]
+    print(f"device busy {sum(tick.wall_s for tick in ticks) / seconds:.0%} of the time, by its ticks' own accounts")
+    return table(rows)
+
+
+def table(rows: list[tuple[Stage, int, float, dict[str, float]]]) -> bool:
+    print(
+        f"\n{'tick':8} {'count':>6} {'rows':>5} {'turn':>7} {'waiting':>8} {'host p50':>9} {'p95':>6}  of it (ms, mean)"
+    )
+    every = []
+    for stage in Stage:
+        those = [row for row in rows if row[0] is stage]
+        if not those:
+            continue
+        host = 1e3 * np.array([took - parts["waiting"] for _, _, took, parts in those])
+        every.append(host)
+        names = sorted({name for *_, parts in those for name in parts if name != "waiting"})
+        mean = {name: 1e3 * float(np.mean([parts.get(name, 0.0) for *_, parts in those])) for name in names}
+        turn, waiting = (
+            1e3 * float(np.mean(part)) for part in zip(*((t, p["waiting"]) for *_, t, p in those), strict=True)
+        )
+        own = {name: value - waiting if name.startswith("step") else value for name, value in mean.items()}
+        print(
+            f"{stage.name.lower():8} {len(those):6} {np.mean([row[1] for row in those]):5.1f} {turn:7.3f} "
+            f"{waiting:8.3f} {np.median(host):9.3f} {np.percentile(host, 95):6.3f}  "
+            + ", ".join(f"{name} {value:.3f}" for name, value in own.items())
+        )
+    whole = np.concatenate(every)
+    print(
+        f"all: host time of a tick {whole.mean():.3f} ms mean, {np.median(whole):.3f} p50; {MOST_HOST_MS} is the most"
+    )
+    # On a CPU the host is the device.
+    return bool(np.median(whole) <= MOST_HOST_MS) or not torch.cuda.is_available()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.gpu.loop", description=__doc__.splitlines()[0])
+    parser.add_argument("--streams", type=int, default=32)
+    parser.add_argument("--precision", default="float16")
+    parser.add_argument("--seconds", type=float, default=15.0)
+    parser.add_argument("--tiny", action="store_true")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    try:
+        good = drive(options)
+    except Exception:
+        traceback.print_exc()
+        good = False
+    print("OK" if good else f"FAILED: more than {MOST_HOST_MS} ms of host time a tick, or an error")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
