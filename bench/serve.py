@@ -54,7 +54,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +81,8 @@ def measured(rows: Sequence[Row], seconds: tuple[float, float], until: float) ->
     """A line for each row that can be measured before `until` (monotonic clock)."""
     run = datetime.now(UTC).isoformat(timespec="seconds")
     about = {"benchmark": "serve", "run": run, "host": {**host(), "gpu": _gpu(rows[0].server.device)}}
-    for server, group in groupby(rows, key=lambda row: row.server):
+    for server in dict.fromkeys(row.server for row in rows):
+        group = [row for row in rows if row.server == server]
         with tempfile.TemporaryDirectory(prefix="oscine-serve-") as folder:
             stats = Path(folder) / "stats.jsonl"
             with service(server, stats) as running:
@@ -154,13 +154,15 @@ def main() -> None:
     parser.add_argument("--warm-up", type=float, default=15.0, metavar="S", help="of a row (default %(default)g)")
     parser.add_argument("--seconds", type=float, default=60.0, metavar="S", help="of a row (default %(default)g)")
     parser.add_argument("--budget", type=float, default=float("inf"), metavar="S", help="leave out rows that end later")
-    parser.add_argument("--without-draft", action="store_true", help="an id a step in every row")
+    parser.add_argument(
+        "--tokens", type=float, default=1.0, help="ids a step; 1 is without a draft (default %(default)g)"
+    )
     parser.add_argument("--out", type=Path, default=OUT, metavar="FILE", help="appended to (default %(default)s)")
     parser.add_argument("--report", action="store_true", help="write tables and plot from FILE, measure nothing")
     parser.add_argument("--json", action="store_true", help="print the lines as they are written")
     options = parser.parse_args()
     until = time.monotonic() + options.budget
-    tokens = None if options.without_draft else plan.PUBLISHED_TOKENS
+    tokens = None if options.tokens == 1.0 else options.tokens
     base = Server(model=options.model, device=options.device, precision=options.precision, tokens=tokens)
     if options.report:
         report(options.out, base)

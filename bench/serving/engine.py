@@ -32,7 +32,9 @@ from bench.serving.plan import Server
 from bench.serving.records import CHUNK, ticks_of
 from oscine_engine.checkpoint import synthetic
 from oscine_engine.config import ModelConfig
-from oscine_engine.runtime.device import HEAD_START, Device, DeviceLimits
+from oscine_engine.errors import InvalidInput
+from oscine_engine.runtime.device import Device, DeviceLimits
+from oscine_engine.runtime.graphs import Graphs
 from oscine_engine.runtime.trace import Left, Said, Solved, Ticked, Trace
 from oscine_engine.scheduler.views import Stage
 from oscine_service.unit import child
@@ -112,14 +114,20 @@ def load(server: Server, stats: Path) -> Device:
         config_of(server), device=server.device, voices=server.voice_names, prompt_tokens=server.prompt_tokens
     )
     print(f"drew the weights in {time.monotonic() - began:.1f} s", file=sys.stderr)
+    if server.tokens is not None:
+        raise InvalidInput("this engine has no drafts yet: measure with --tokens 1")
+    if "graphs" in server.without:
+        # The same steps, launched one kernel at a time.
+        Graphs.capture = lambda graphs, step: step  # type: ignore[method-assign]
     ticks = Ticks()
-    extras: dict[str, Any] = {}
-    if server.head_start != HEAD_START:
-        extras["head_start"] = server.head_start
-    if server.precision != "float32":
-        extras["precision"] = server.precision
-    limits = DeviceLimits(server.max_streams, utilisation=math.inf, voice_bytes=server.voice_bytes)
-    device = Device(checkpoint, limits, server.device, observe=ticks, **extras)
+    device = Device(
+        checkpoint,
+        DeviceLimits(server.max_streams, utilisation=math.inf, voice_bytes=server.voice_bytes),
+        server.device,
+        precision=server.precision,
+        head_start=server.head_start,
+        observe=ticks,
+    )
     if "packing" in server.without:
         for runner in (device.lm, device.flow, device.vocoder):
             runner.step = one_by_one(runner.step)  # type: ignore[method-assign]

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Self
 
+from oscine_engine.settings import Precision
+
 GIB = 1 << 30
 CLIENTS = (1, 2, 4, 8, 16, 32, 64)
 RATES = (1, 2, 4, 6, 8, 10, 15, 20, 25, 30, 40, 50, 60)
@@ -28,10 +30,10 @@ class Server:
 
     model: str = "full"
     device: str = "cpu"
-    precision: str = "float32"
+    precision: Precision = "float32"
     head_start: int = 21
     look_ahead: int = 3
-    tokens: float | None = PUBLISHED_TOKENS
+    tokens: float | None = None
     voices: int = 1
     prompt_tokens: int = 97
     voice_bytes: int = GIB
