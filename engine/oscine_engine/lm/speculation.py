@@ -1,0 +1,51 @@
+"""Speculation: a drafter guesses what a stream says next, the target checks all guesses in one step.
+
+The target draws at every guessed place as it would have drawn step by step, under the same keyed noise. Guesses are
+kept as far as they are what it drew, and the first that is not is replaced by what it drew. So ids are the same with
+any drafter and without one; a good drafter only makes them come sooner.
+"""
+
+from typing import Protocol
+
+from torch import Tensor
+
+
+class Drafter(Protocol):
+    """Both methods belong to a step of fixed shape: they neither wait for the device nor allocate outside a graph.
+
+    count: guesses a step. layers: layers of the target, counted from 0, whose outputs (the residual stream behind the
+    layer) it reads, in the order that `features` has them.
+    """
+
+    @property
+    def count(self) -> int: ...
+
+    @property
+    def layers(self) -> tuple[int, ...]: ...
+
+    def remember(self, features: Tensor, positions: Tensor, slots: Tensor) -> None:
+        """Keep what T rows of the target tell of their context.
+
+        features [T, layers * hidden], any float type. positions int64 [T]. slots int64 [T]: page * page_tokens + offset
+        in the target's own pages, below 0 for a row that is not kept.
+        """
+        ...
+
+    def propose(
+        self,
+        anchors: Tensor,
+        positions: Tensor,
+        seeds: Tensor,
+        said: Tensor,
+        history: Tensor,
+        tables: Tensor,
+        lengths: Tensor,
+    ) -> Tensor:
+        """Guesses of what B streams say next: speech ids int64 [B, count]. Rows of length 0 may come out as anything.
+
+        anchors int64 [B]: the speech ids said last, which the target has not been fed yet. positions int64 [B]: where
+        they will stand. seeds int64 [B]. said int64 [B]: ids said so far, the anchor included, which is the next
+        draw's position. history int64 [B, window]: the last of them, NO_ID where there are fewer. tables int32
+        [B, most pages]: pages of the rows before the anchor. lengths int32 [B]: how many rows those are.
+        """
+        ...
