@@ -4,9 +4,10 @@ Weights are brought into the engine's own numbering: the head, the Markov head a
 speech id, and a speech id that the draft cannot propose has a logit of minus infinity. Control and text ids of the
 draft's vocabulary are left out, since no draft of them could be of use.
 
-Ids are drawn by the target's own rule (`sampling`) from the draft's logits, under the very noise that the target will
-draw with at that place. Two rows of logits that agree then choose the same id, and the better they agree the more often
-they do.
+Ids are drawn from the draft's logits under the very noise that the target will draw with at that place: two rows that
+agree then choose the same id, and the better they agree the more often they do. A draft that imitates what is left of
+the target's logits after its nucleus is cut out draws from all ids; one that imitates the logits as they are is to be
+cut (`truncate`) by the target's whole rule (`sampling`).
 """
 
 from dataclasses import dataclass
@@ -63,8 +64,9 @@ class PackedDraft:
     """Implements `speculation.Drafter` for the target `lm`, whose K and V are in `pool`.
 
     Its own K and V are in pages of the same numbers. Weights have the network's type; it is brought to the pool's
-    device. sampling, temperature: the target's. max_streams: most streams of a step. max_positions: more
-    than any stream has. Raises CheckpointError if the network was made for another target.
+    device. sampling, temperature: the target's. max_streams: most streams of a step. max_positions: as many as a stream
+    may have. truncate: draw by the target's rule, from a nucleus. Raises CheckpointError if the network was made for
+    another target.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class PackedDraft:
         temperature: float = 1.0,
         max_streams: int = 8,
         max_positions: int = 2048,
+        truncate: bool = False,
     ) -> None:
         config, device = network.config, pool.data.device
         check_target(network, lm)
@@ -84,7 +87,7 @@ class PackedDraft:
         self.count = config.count
         self.layers = config.target_layer_ids
         self._sampling, self._temperature = sampling, temperature
-        self._max_streams = max_streams
+        self._max_streams, self._truncate = max_streams, truncate
         self._page_tokens = int(pool.data.shape[-2])
         self._num_pages = pool.num_pages
         self._spare = -(-config.block_size // self._page_tokens)
@@ -225,14 +228,18 @@ class PackedDraft:
 
     def _choose(self, logits: Tensor, seeds: Tensor, said: Tensor, history: Tensor, ending: Tensor) -> Tensor:
         rule, speech_ids = self._sampling, len(self._before)
+        limit = rule.win_size * rule.tau_r
+        if not self._truncate:
+            return own_kernels.choose(logits, seeds, said, history, limit, self._temperature, speech_ids)
         if logits.is_cuda:
             from oscine_engine.runtime.kernels import lm_triton
 
-            limit = rule.win_size * rule.tau_r
             return lm_triton.sample(
                 logits, seeds, said, ending, history, rule.top_p, rule.top_k, limit, self._temperature, speech_ids
             )
-        return sample(mask_logits(logits, speech_ids, ending), history, _keys(seeds, said), rule, self._temperature)
+        pairs = zip(seeds.tolist(), said.tolist(), strict=True)
+        keys = torch.tensor([[noise.key(seed, place, use) for use in (0, 1)] for seed, place in pairs])
+        return sample(mask_logits(logits, speech_ids, ending), history, keys, rule, self._temperature)
 
     def _tables(self, tables: Tensor, lengths: Tensor, block: _Block) -> Tensor:
         """Pages of context and block: behind the page that the context ends in come the drafter's spare ones."""
@@ -259,12 +266,6 @@ class PackedDraft:
                 spare=spare.view(streams, self._spare),
             )
         return self._blocks[streams]
-
-
-def _keys(seeds: Tensor, said: Tensor) -> Tensor:
-    """`noise.key` of both uses, int64 [B, 2], for seeds and places [B]."""
-    word = noise.bits(seeds[:, None], torch.ones_like(said[:, None]))
-    return noise.bits(noise.bits(word + 1, said[:, None]) + 2, torch.arange(2))
 
 
 def check_target(network: DraftNetwork, lm: SpeechLM) -> None:

@@ -66,3 +66,25 @@ def test_keys_and_values_are_kept(width: int, strided: bool) -> None:
     places = {(int(a), int(b), int(c)) for a, b, c in changed.nonzero()}
     wanted = {(slot // page, layer, slot % page) for slot in (5, 0, 23, 11) for layer in range(*part.indices(3))}
     assert places == wanted
+
+
+@pytest.mark.parametrize("limit", [0.5, 2.0, 9.0])
+def test_ids_are_drawn_alike(limit: float) -> None:
+    from oscine_engine.runtime.kernels import draft_triton
+
+    rows, ids, window = 40, 21, 5
+    logits = drawn(rows, 24, seed=1) * 3
+    logits[:, 3] = -torch.inf
+    logits[:, ids:] = 50.0
+    generator = torch.Generator().manual_seed(2)
+    seeds = torch.randint(-(2**62), 2**62, (rows,), generator=generator)
+    said = torch.randint(0, 500, (rows,), generator=generator)
+    history = torch.randint(-1, ids, (rows, window), generator=generator)
+    wanted = twin.choose(logits, seeds, said, history, limit, 0.8, ids)
+    given = (part.to(DEVICE) for part in (logits, seeds, said, history))
+    assert torch.equal(draft_triton.choose(*given, limit, 0.8, ids).cpu(), wanted)
+    assert bool((wanted < ids).all()) and not bool((wanted == 3).any()) and len(set(wanted.tolist())) > 5
+    logits[7] = torch.nan
+    given = (part.to(DEVICE) for part in (logits, seeds, said, history))
+    broken = draft_triton.choose(*given, limit, 0.8, ids).cpu()
+    assert 0 <= int(broken[7]) < ids and torch.equal(broken[8:], wanted[8:])

@@ -56,6 +56,7 @@ CONFIGS = {
     "speech ids only": SPEECH_ONLY,
 }
 SAMPLING = SamplingConfig(top_p=0.9, top_k=12, win_size=4, tau_r=0.3)
+EVERYTHING = replace(SAMPLING, top_p=2.0, top_k=TARGET.speech_token_size + 2)
 Made = tuple[DraftNetwork, SpeechLM]
 
 
@@ -97,7 +98,9 @@ def test_the_network_is_what_its_weights_names_say(made: Made) -> None:
             torch.testing.assert_close(logits.double(), wanted, atol=1e-4, rtol=1e-4)
 
 
-def drafted(network: DraftNetwork, lm: SpeechLM, features: Tensor, said: Sequence[int], seed: int) -> list[int]:
+def drafted(
+    network: DraftNetwork, lm: SpeechLM, features: Tensor, said: Sequence[int], seed: int, truncate: bool
+) -> list[int]:
     """What is to be proposed after `said`, from the network's logits and the sampler's own definition."""
     config, history = network.config, list(said)
     at = torch.tensor([[len(features)]])
@@ -110,17 +113,20 @@ def drafted(network: DraftNetwork, lm: SpeechLM, features: Tensor, said: Sequenc
         by_id[0, targets[speech]] = logits[speech]
         keys = torch.tensor([[noise.key(seed, len(history), use) for use in (0, 1)]])
         recent = ([NO_ID] * SAMPLING.win_size + history)[-SAMPLING.win_size :]
-        history.append(int(sample(by_id, torch.tensor([recent]), keys, SAMPLING, 0.8)))
+        rule = SAMPLING if truncate else EVERYTHING
+        history.append(int(sample(by_id, torch.tensor([recent]), keys, rule, 0.8)))
     return history[len(said) :]
 
 
 class Streams:
     """Contexts of some streams in a pool, remembered in pieces by a drafter."""
 
-    def __init__(self, made: Made, page_tokens: int, lengths: Sequence[int]) -> None:
+    def __init__(self, made: Made, page_tokens: int, lengths: Sequence[int], truncate: bool = False) -> None:
         network, lm = made
         self.pool = PagePool(40, page_shape(TARGET, page_tokens))
-        self.drafter = PackedDraft(network, lm, self.pool, SAMPLING, temperature=0.8, max_streams=8, max_positions=64)
+        self.drafter = PackedDraft(
+            network, lm, self.pool, SAMPLING, temperature=0.8, max_streams=8, max_positions=64, truncate=truncate
+        )
         self.drafter.pages.normal_(std=50)  # what was never written must not be read
         torch.manual_seed(len(lengths) + page_tokens)
         self.features = [torch.randn(length, 3 * 24) for length in lengths]
@@ -150,12 +156,13 @@ class Streams:
         ).tolist()
 
 
+@pytest.mark.parametrize("truncate", [False, True])
 @pytest.mark.parametrize("page_tokens", [3, 8, 32])
-def test_paged_proposals_are_those_of_the_network(made: Made, page_tokens: int) -> None:
+def test_paged_proposals_are_those_of_the_network(made: Made, page_tokens: int, truncate: bool) -> None:
     lengths = (11, 8, 1, 24)
-    streams = Streams(made, page_tokens, lengths)
+    streams = Streams(made, page_tokens, lengths, truncate)
     wanted = [
-        drafted(*made, features, said, 7 * i - 3)
+        drafted(*made, features, said, 7 * i - 3, truncate)
         for i, (features, said) in enumerate(zip(streams.features, streams.said, strict=True))
     ]
     assert streams.propose(range(4)) == wanted
@@ -178,8 +185,7 @@ def test_proposing_changes_no_context(made: Made) -> None:
 
 def test_a_draft_that_knows_the_target_is_always_right() -> None:
     """With the target's own logits in place of a guess, what is drawn is what the target says."""
-    streams = Streams(make(SPEECH_ONLY), 8, (6,))
-    drafter = streams.drafter
+    drafter = Streams(make(SPEECH_ONLY), 8, (6,), truncate=True).drafter
     torch.manual_seed(0)
     logits = torch.randn(64, 64) * 3
     logits[:, 40:] = -torch.inf

@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from oscine_engine.lm import noise
+
 
 def norm_queries(qkv: Tensor, weight: Tensor, heads: int, eps: float) -> None:
     """Norm each of the first `heads` heads of qkv [R, all heads * D] in place; weight [D]."""
@@ -50,6 +52,38 @@ def keep(
     keys = torch.stack((even * c - odd * s, even * s + odd * c), dim=-1).flatten(-2)
     both = torch.stack((keys, kv[:, :, 1].float()), dim=2)
     cache[slots // page_tokens, :, :, :, slots % page_tokens] = both.to(cache.dtype)
+
+
+def choose(
+    logits: Tensor,
+    seeds: Tensor,
+    said: Tensor,
+    history: Tensor,
+    limit: float,
+    temperature: float,
+    speech_ids: int,
+) -> Tensor:
+    """Draw one id a row from all its speech ids, int64 [B], under the target's noise of that place.
+
+    logits float32 [B, at least speech_ids]. seeds, said int64 [B]: the noise's key. history int64 [B, window]: an id
+    that is in there `limit` times or more is drawn anew from the others, as the target would. Logits that are no
+    numbers give any id.
+    """
+    if logits.is_cuda:
+        return _fused().choose(logits, seeds, said, history, limit, temperature, speech_ids)  # type: ignore[no-any-return]
+    keys = _keys(seeds, said)
+    ids = torch.arange(speech_ids)
+    scores = (logits[:, :speech_ids] / temperature).double()
+    drawn = (scores + noise.gumbel(keys[:, :1], ids)).argmax(-1, keepdim=True)
+    others = scores.scatter(-1, drawn, -torch.inf) + noise.gumbel(keys[:, 1:], ids)
+    repeated = (history == drawn).sum(-1) >= limit
+    return torch.where(repeated, others.argmax(-1), drawn[:, 0])
+
+
+def _keys(seeds: Tensor, said: Tensor) -> Tensor:
+    """`noise.key` of both uses, int64 [B, 2]."""
+    word = noise.bits(seeds[:, None], torch.ones_like(said[:, None]))
+    return noise.bits(noise.bits(word + 1, said[:, None]) + 2, torch.arange(2))
 
 
 def _fused() -> ModuleType:

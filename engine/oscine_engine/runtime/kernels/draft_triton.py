@@ -1,8 +1,11 @@
 """The kernels of `draft` in Triton, with the same arguments and results."""
 
+import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+
+from oscine_engine.runtime.kernels.lm_triton import _GAMMA, _gumbel, _mixed
 
 
 @triton.jit
@@ -66,3 +69,45 @@ def keep(
         kv, weights, positions, slots, cos, sin, cache, kv.stride(0), kv.stride(1), *cache.stride()[:4], eps,
         KV_HEADS=kv_heads, WIDTH=width, WIDTH_PAD=triton.next_power_of_2(width), PAGE=cache.shape[4], num_warps=1,
     )  # fmt: skip
+
+
+@triton.jit
+def _choose_kernel(
+    logits, seeds, said, history, out, stride, inverse_temperature, limit,
+    VOCAB: tl.constexpr, BLOCK: tl.constexpr, WINDOW: tl.constexpr, WINDOW_PAD: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0).to(tl.int64)
+    ids = tl.arange(0, BLOCK)
+    score = tl.load(logits + row * stride + ids, ids < VOCAB, float("-inf")) * inverse_temperature
+    legal = (ids < VOCAB) & (score == score)
+    score = score.to(tl.float64)
+    key = _mixed(tl.load(seeds + row) + _GAMMA)
+    key = _mixed(key + tl.load(said + row) * _GAMMA + 1)
+    noisy = tl.where(legal, score + _gumbel(_mixed(key + 2), ids), float("-inf"))
+    drawn = tl.argmax(noisy, 0).to(tl.int64)
+    window = tl.arange(0, WINDOW_PAD)
+    past = tl.load(history + row * WINDOW + window, window < WINDOW, -1)
+    if tl.sum(tl.where((window < WINDOW) & (past == drawn), 1, 0), 0) >= limit:
+        others = tl.where(legal & (ids != drawn), score + _gumbel(_mixed(key + _GAMMA + 2), ids), float("-inf"))
+        drawn = tl.argmax(others, 0).to(tl.int64)
+    tl.store(out + row, tl.minimum(drawn, VOCAB - 1))
+
+
+def choose(
+    logits: Tensor,
+    seeds: Tensor,
+    said: Tensor,
+    history: Tensor,
+    limit: float,
+    temperature: float,
+    speech_ids: int,
+) -> Tensor:
+    """As `draft.choose`."""
+    window = history.shape[1]
+    out = torch.empty(len(logits), dtype=torch.int64, device=logits.device)
+    _choose_kernel[(len(logits),)](
+        logits, seeds, said, history, out, logits.stride(0), 1.0 / temperature, limit,
+        VOCAB=speech_ids, BLOCK=triton.next_power_of_2(speech_ids), WINDOW=window,
+        WINDOW_PAD=triton.next_power_of_2(window), num_warps=8,
+    )  # fmt: skip
+    return out
