@@ -88,7 +88,7 @@ class Core:
         self._frame = stages.vocoder.network.config.samples_per_frame
         self._max_waiting = int(bounds.max_waiting_s * sample_rate)
         self._clock = clock
-        self._observe = observe
+        self.observe = observe
         self._holding = 0
         """Streams whose first packets are held back."""
         self._stale: list[Stream] = []
@@ -163,8 +163,8 @@ class Core:
             stream.deliver(outcome)
         except Exception:
             log.exception("a listener could not be told of the end of its stream")
-        if self._observe is not None:
-            self._observe(trace.Left(stream.options.seed, self._clock()))
+        if self.observe is not None:
+            self.observe(trace.Left(stream.options.seed, self._clock()))
 
     def turn(self) -> bool:
         """One tick, if there is anything to do; tells whether there was."""
@@ -239,7 +239,7 @@ class Core:
         failed = isinstance(outcomes, Exception)
         if isinstance(outcomes, Exception):
             outcomes = [self._alone(stage, stream, outcomes, len(members)) for stream in members]
-        seeds = tuple([stream.options.seed for stream in members]) if self._observe is not None else ()
+        seeds = tuple([stream.options.seed for stream in members]) if self.observe is not None else ()
         self._under_way.append(_Taken(stage, rows, context, seeds, began, time.thread_time() - cpu))
         if failed or stage is not Stage.FLOW or not self.stages.flow.pending:
             self._account(self._clock(), learn=not failed)
@@ -265,8 +265,8 @@ class Core:
             seconds = spent * share
             if learn:
                 self.costs = self.costs.observed(tick.stage, tick.rows, tick.context, seconds)
-            if self._observe is not None:
-                self._observe(trace.Ticked(tick.stage, tick.seeds, tick.began, seconds, tick.cpu_s))
+            if self.observe is not None:
+                self.observe(trace.Ticked(tick.stage, tick.seeds, tick.began, seconds, tick.cpu_s))
 
     def _size(self, tick: Tick, members: Sequence[Stream], views: Sequence[StreamView]) -> tuple[int, int]:
         """Rows and context of a tick; streams that wait for one voice share its row."""
@@ -306,8 +306,8 @@ class Core:
         match outcome:
             case OscineError():
                 self.end(stream, outcome)
-            case Chunk(segment=segment, mel=mel) if self._observe is not None:
-                self._observe(trace.Solved(stream.options.seed, segment.index, mel))
+            case Chunk(segment=segment, mel=mel) if self.observe is not None:
+                self.observe(trace.Solved(stream.options.seed, segment.index, mel))
             case np.ndarray():
                 self._sound(stream, outcome)
 
@@ -336,8 +336,8 @@ class Core:
         stream.pause = segment.guard.edges.pause
         stream.spoken += 1
         stream.speech_tokens += len(segment.lm.tokens)
-        if self._observe is not None:
-            self._observe(self.stages.said(stream.options.seed, segment))
+        if self.observe is not None:
+            self.observe(self.stages.said(stream.options.seed, segment))
         if stream.held:
             stream.held_ends += 1
         else:

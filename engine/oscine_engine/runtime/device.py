@@ -33,6 +33,7 @@ from oscine_engine.lm.interleave import Prompt
 from oscine_engine.lm.packed import page_shape as lm_page_shape
 from oscine_engine.lm.runner import LMRunner
 from oscine_engine.port import StreamOptions
+from oscine_engine.runtime import warm_up
 from oscine_engine.runtime.core import Bounds, Clock, Core
 from oscine_engine.runtime.device_loop import DeviceLoop
 from oscine_engine.runtime.lane import Segment
@@ -101,6 +102,7 @@ class Device:
         precision: Precision = "float32",
         graphed: bool | None = None,
         head_start: int = HEAD_START,
+        warmed: bool | None = None,
         costs: CostModel | None = None,
         observe: Observe | None = None,
         clock: Clock = time.monotonic,
@@ -108,7 +110,8 @@ class Device:
         """costs: of this machine's ticks, measured by `start` if they are not known. clock: seconds, never falling.
 
         precision: see `Precision`; float32 where nothing is graphed. graphed: whether steps have fixed shapes and
-        become CUDA graphs; None: on a GPU. head_start: new tokens in a stream's first chunk, at most 22.
+        become CUDA graphs; None: on a GPU. head_start: new tokens in a stream's first chunk, at most 22. warmed:
+        whether `start` says everyday sentences to nobody first; None: on a GPU.
         """
         # Read when the first convolution runs. oneDNN keeps a kernel for every shape it has seen, up to 1024 of them:
         # some 100 MiB after a few hundred sentences, and no faster than with the last 64.
@@ -117,6 +120,8 @@ class Device:
         streams = self._limits.max_streams
         self._graphed = device != "cpu" if graphed is None else graphed
         self._head_start = head_start
+        self._warmed = device != "cpu" if warmed is None else warmed
+        self._warm_texts: list[list[int]] = []
         dtype: torch.dtype = getattr(torch, precision if self._graphed else "float32")
         self._longest = MAX_SEGMENT_S * config.flow.input_frame_rate
         self._positions = -(-self._longest * LM_POSITIONS_PER_ID // LM_PAGE_TOKENS) * LM_PAGE_TOKENS
@@ -256,6 +261,9 @@ class Device:
         for name, voice in self._voices.items():
             self._prompts[name] = self._read(voice)
             self._loudness[name] = speech_level(voice.mel.numpy())
+        if self._warmed and self._voices:
+            texts = [text for text in warm_up.SENTENCES if self._front_end.speakable(text)]
+            self._warm_texts = [self._front_end.whole(text) for text in texts]
 
     def make_core(self) -> Core:
         """The loop's inside, its costs measured and its voices warm. Called in the thread that will turn it."""
@@ -275,7 +283,7 @@ class Device:
         bounds = Limits(limits.max_streams, limits.utilisation)
         if limits.utilisation == math.inf:
             bounds = replace(bounds, first_packet_s=math.inf)
-        return Core(
+        core = Core(
             Stages(self.lm, self.flow, self.vocoder, self.voice_cache, self._positions),
             self._open_segment,
             costs,
@@ -284,6 +292,9 @@ class Device:
             clock=self._clock,
             observe=self._observe,
         )
+        if self._warm_texts:
+            warm_up.speak(core, next(iter(self._voices)), self._warm_texts)
+        return core
 
     def _read(self, voice: VoicePrompt) -> Prompts:
         short = whole = Prompt(tuple(self._tokenizer.encode(voice.prompt_text)))

@@ -6,7 +6,7 @@ time and the streams go; beyond that the model's curves go on straight, which is
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
@@ -19,10 +19,14 @@ from oscine_engine.scheduler.costs import CostModel
 from oscine_engine.vocoder.runner import VocoderRunner
 
 REPEATS = 3
-BUDGET_S = 0.25
-"""Of each stage: no more rows are tried once this is spent. With fledgling all three together take about a second."""
+BUDGET_S, STEPPED_BUDGET_S = 0.25, 2.0
+"""Of each stage: no more rows are tried once this is spent. With fledgling all three together take about a second.
+
+Where ticks are filled up to sizes each of them must be known, and what is captured is fast."""
 READ_ROWS = 48
 """Positions of a prompt and a sentence, read at once: the long end of the language model's curve."""
+STEPPED_READ_ROWS = (32, 64, 128, 256, 512, 1024)
+"""Sizes of what is read at once where it is filled up."""
 FAR_PAGES = 8
 """Chunks of context of the second flow point, beside one: the slope between them is what reading them costs."""
 
@@ -34,10 +38,16 @@ def measure(
 
     stepped: ticks are filled up to the sizes that are measured, as captured graphs are.
     """
+    budget_s = STEPPED_BUDGET_S if stepped else BUDGET_S
+    said = _lm_points(lm, most_rows, budget_s)
+    largest = max(READ_ROWS, 2 * most_rows)
+    reads = [rows for rows in STEPPED_READ_ROWS if rows > said[-1][0]] if stepped else [largest]
+    # A fixed batch has a context of its own price, so it is measured at every size.
+    far = min(most_rows, flow.pool.num_free // FAR_PAGES) if stepped else 1
     return CostModel.measured(
-        lm=[*_lm_points(lm, most_rows), _reading(lm, most_rows)],
-        flow=[*_flow_points(flow, most_rows, 1), *_flow_points(flow, 1, FAR_PAGES)],
-        vocoder=_vocoder_points(vocoder, most_rows),
+        lm=[*said, *_read_points(lm, reads, budget_s)],
+        flow=[*_flow_points(flow, most_rows, 1, budget_s), *_flow_points(flow, max(1, far), FAR_PAGES, budget_s)],
+        vocoder=_vocoder_points(vocoder, most_rows, budget_s),
         stepped=stepped,
     )
 
@@ -65,7 +75,7 @@ def _fastest(tick: Callable[[], object], repeats: int = REPEATS) -> float:
     return best
 
 
-def _lm_points(runner: LMRunner, most: int) -> list[tuple[int, float]]:
+def _lm_points(runner: LMRunner, most: int, budget_s: float) -> list[tuple[int, float]]:
     """Decoding steps of so many streams, after a short text."""
     streams = [runner.open(Prompt(), seed=seed) for seed in range(most)]
     points = []
@@ -77,7 +87,7 @@ def _lm_points(runner: LMRunner, most: int) -> list[tuple[int, float]]:
         began = time.perf_counter()
         for rows in _rows(most):
             points.append((rows, _fastest(partial(runner.step, streams[:rows]))))
-            if time.perf_counter() - began > BUDGET_S:
+            if time.perf_counter() - began > budget_s:
                 break
     finally:
         for stream in streams:
@@ -85,20 +95,28 @@ def _lm_points(runner: LMRunner, most: int) -> list[tuple[int, float]]:
     return points
 
 
-def _reading(runner: LMRunner, most: int) -> tuple[int, float]:
-    def read() -> None:
+def _read_points(runner: LMRunner, sizes: Sequence[int], budget_s: float) -> list[tuple[int, float]]:
+    """Texts of so many positions, read at once."""
+
+    def read(rows: int) -> None:
         stream = runner.open(Prompt())
-        stream.add_text([0] * (max(READ_ROWS, 2 * most) - 2))
+        stream.add_text([0] * (rows - 2))
         stream.end_text()
         try:
             runner.step([stream])
         finally:
             runner.close(stream)
 
-    return max(READ_ROWS, 2 * most), _fastest(read)
+    points = []
+    began = time.perf_counter()
+    for rows in sizes:
+        points.append((rows, _fastest(partial(read, rows))))
+        if time.perf_counter() - began > budget_s:
+            break
+    return points
 
 
-def _flow_points(runner: FlowStreams, most: int, pages: int) -> list[tuple[int, int, float]]:
+def _flow_points(runner: FlowStreams, most: int, pages: int, budget_s: float) -> list[tuple[int, int, float]]:
     """Euler steps of so many streams, each with `pages` chunks of context, its own included."""
     config = runner.config
     chunk = config.dit.static_chunk_size
@@ -117,7 +135,7 @@ def _flow_points(runner: FlowStreams, most: int, pages: int) -> list[tuple[int, 
         began = time.perf_counter()
         for rows in _rows(most):
             points.append((rows, rows * pages * chunk, _fastest(partial(_solve, runner, streams[:rows]))))
-            if time.perf_counter() - began > BUDGET_S:
+            if time.perf_counter() - began > budget_s:
                 break
     finally:
         for stream in streams:
@@ -125,7 +143,7 @@ def _flow_points(runner: FlowStreams, most: int, pages: int) -> list[tuple[int, 
     return points
 
 
-def _vocoder_points(runner: VocoderRunner, most: int) -> list[tuple[int, float]]:
+def _vocoder_points(runner: VocoderRunner, most: int, budget_s: float) -> list[tuple[int, float]]:
     """Batches of a second of mel each."""
     mel = torch.full((50, runner.network.config.in_channels), -5.0)
     streams = [runner.open() for _ in range(most)]
@@ -135,6 +153,6 @@ def _vocoder_points(runner: VocoderRunner, most: int) -> list[tuple[int, float]]
     for rows in _rows(most):
         work = [(stream, mel, False) for stream in streams[:rows]]
         points.append((rows, _fastest(partial(runner.step, work), 2)))
-        if time.perf_counter() - began > BUDGET_S:
+        if time.perf_counter() - began > budget_s:
             break
     return points
