@@ -8,7 +8,7 @@ from typing import Protocol
 
 from bench.simulation.profiles import Profile
 from bench.simulation.stream import EULER_STEPS, LOOK_AHEAD, NEVER, Stream, Voice
-from oscine_engine.scheduler.admission import Limits, Pace, Refusal, admit
+from oscine_engine.scheduler.admission import Door, Limits, Pace, Refusal
 from oscine_engine.scheduler.costs import CostModel
 from oscine_engine.scheduler.policy import RULES
 from oscine_engine.scheduler.start import release
@@ -83,6 +83,7 @@ class Loop:
         self._pick = pick
         self._rng = rng
         self._limits, self._pace = limits, pace(voice)
+        self._door = Door()
         self._hold = hold
         self._truth = truth or Truth()
         self._alone_s = alone_s(profile.costs, voice)
@@ -93,7 +94,7 @@ class Loop:
     def offer(self, stream: Stream, now: float) -> Refusal | None:
         if self._limits is not None:
             views = [each.view(now) for each in self.streams]
-            if refusal := admit(views, self.costs, now, self._limits, self._pace):
+            if refusal := self._door.ask(views, self.costs, now, self._limits, self._pace):
                 return refusal
         self.streams.append(stream)
         return None

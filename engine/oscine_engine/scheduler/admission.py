@@ -1,12 +1,16 @@
 """Who may come in: what can be served without breaking those already there, and is refused with a hint otherwise."""
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from oscine_engine.scheduler.costs import CostModel
 from oscine_engine.scheduler.demand import Demand
 from oscine_engine.scheduler.policy import RULES, Rules
 from oscine_engine.scheduler.views import Stage, StreamView
+
+UTILISATION = 0.75
+"""Beyond it simulated devices of every speed let in more than they could serve (docs/decisions/0008)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,7 @@ class Limits:
     """
 
     streams: int
-    utilisation: float = 0.75
+    utilisation: float = UTILISATION
     talking: float = 1.0
     first_packet_s: float = 0.5
 
@@ -53,6 +57,8 @@ class Refusal:
 
 PACE = Pace()
 SHORTEST_HINT_S, LONGEST_HINT_S = 0.1, 5.0
+LONGEST_QUEUE_S = 30.0
+"""The furthest that those who were sent away are spread out over."""
 
 
 def utilisation(speaking: float, costs: CostModel, pace: Pace = PACE) -> float:
@@ -110,6 +116,30 @@ def admit(
     if wait > limits.first_packet_s:
         return Refusal(f"the first sound might take {wait:.1f} s", _hint(wait - limits.first_packet_s))
     return None
+
+
+class Door:
+    """Admission that remembers whom it sent away: each is told to come back one departure later than the one before.
+
+    Told the same, a crowd would come back together, and all but one of them in vain. Of n streams
+    one leaves, on average, in every n-th part of the time that each stays; half of that, or more, they have stayed when
+    they are looked at.
+    """
+
+    def __init__(self) -> None:
+        self._last = -math.inf
+        """When the one that was sent away last was told to come back."""
+
+    def ask(
+        self, views: Sequence[StreamView], costs: CostModel, now: float, limits: Limits, pace: Pace = PACE
+    ) -> Refusal | None:
+        """As `admit`."""
+        refusal = admit(views, costs, now, limits, pace)
+        if refusal is None:
+            return None
+        between = 2 * sum(now - view.arrived for view in views) / len(views) ** 2
+        self._last = min(max(self._last + between, now + refusal.retry_after_s), now + LONGEST_QUEUE_S)
+        return replace(refusal, retry_after_s=self._last - now)
 
 
 def _hint(seconds: float) -> float:

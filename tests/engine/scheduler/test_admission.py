@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oscine_engine.scheduler.admission import Limits, Pace, admit, first_packet_s, utilisation
+from oscine_engine.scheduler.admission import LONGEST_QUEUE_S, Door, Limits, Pace, admit, first_packet_s, utilisation
 from oscine_engine.scheduler.costs import CostModel, Curve
 from oscine_engine.scheduler.start import release
 from oscine_engine.scheduler.views import Stage, StreamView
@@ -80,6 +81,23 @@ def test_refusals_say_when_to_come_back_and_only_the_needed_ones_are_made(stream
     assert (refusal is not None) == needed
     if refusal is not None:
         assert 0.1 <= refusal.retry_after_s <= 5.0 and refusal.reason
+
+
+def test_a_crowd_that_is_sent_away_is_not_told_to_come_back_together() -> None:
+    door, limits = Door(), Limits(streams=4)
+    calls = [StreamView(NOW - stayed, None, frozenset()) for stayed in (1.0, 2.0, 3.0, 6.0)]
+    hints = []
+    for place in range(40):
+        refusal = door.ask(calls, COSTS, NOW + place * 0.01, limits)
+        assert refusal is not None
+        hints.append(place * 0.01 + refusal.retry_after_s)
+    assert hints[0] == pytest.approx(1.0)
+    # Three seconds each so far: six in all, and so one of four leaves every 1.5 s.
+    assert np.diff(hints[:19]) == pytest.approx(1.5, abs=0.1)
+    assert hints[-1] == pytest.approx(39 * 0.01 + LONGEST_QUEUE_S)
+    assert door.ask(calls[:3], COSTS, NOW + 1.0, limits) is None
+    later = door.ask(calls, COSTS, NOW + 100.0, limits)
+    assert later is not None and later.retry_after_s < 3.0 + 1.0, "who has come back long ago is not waited for"
 
 
 @given(st.integers(1, 400), st.integers(1, 400))

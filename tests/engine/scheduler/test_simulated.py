@@ -189,6 +189,18 @@ def test_a_refused_client_may_come_back() -> None:
     assert heard.refused == 2 and heard.first_packet_s is not None and heard.first_packet_s > 1.0
 
 
+def test_a_crowd_finds_room_when_it_was_told_to_come_back() -> None:
+    """Three hundred callers within a second, far more than fit: nearly all who come back as told are served."""
+    load, rng = Load(0.6 * FULL, 20.0), random.Random(7)
+    crowd = [Utterance(4.0 + rng.random(), 110) for _ in range(300)]
+    calls = sorted([*load.utterances(random.Random(0)), *crowd], key=lambda each: each.arrives)
+    loop = Loop(device_of(1.0), SHORT, pick, random.Random(0), limits=Limits(10**6))
+    outcome = run(lambda: loop, 1, SHORT, calls, random.Random(0), retries=True)
+    refused = [heard for heard in outcome.heard if heard.refused]
+    assert len(refused) > 100
+    assert sum(heard.done_at is None for heard in refused) < 0.05 * len(refused)
+
+
 def test_the_command_prints_one_object() -> None:
     command = [sys.executable, "-m", "bench.simulate", "--profile", "l40s", "--rps", "5", "--seconds", "3", "--json"]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
