@@ -163,7 +163,9 @@ async def _speak(stub: SpeechServiceAsyncStub, decided: asyncio.Event) -> End:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.chaos", description="Kill the engine under running calls.")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.chaos", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model", type=Path, metavar="DIR", help="model directory (default: the embedded voice)")
     parser.add_argument("--streams", type=int, default=8, help="calls at once (default %(default)s)")
     parser.add_argument("--json", action="store_true", help="print one object")

@@ -84,7 +84,9 @@ def _times(samples: list[Sample]) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.hop", description="What an engine of its own process costs.")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.hop", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model", type=Path, metavar="DIR", help="model directory (default: the embedded voice)")
     parser.add_argument("--calls", type=int, default=60, help="sessions to each engine (default %(default)s)")
     parser.add_argument("--json", action="store_true", help="print one object")

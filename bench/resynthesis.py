@@ -1,9 +1,17 @@
 """What survives the speech tokens? python -m bench.resynthesis CORPUS [--lang en] [--limit 40] [--json]
 
 Held-out recordings (training.data keeps one clip in 64 from training) go to speech tokens by the model's ONNX
-tokenizer, back to mel by the flow with the prompt of their voice, and to sound by the vocoder. Prints the error rate of
-the resynthesised speech (`wer` or `cer`) and, beside it, that of the recordings themselves (`recorded_wer`), with
-opinion scores. No language model takes part: the difference is what tokens, flow and vocoder lose.
+tokenizer, back to mel by the flow with the prompt of their voice, and to sound by the vocoder. No language model takes
+part: the difference to the recordings is what tokens, flow and vocoder lose.
+
+Keys of the printed object:
+
+* `lang`; `clips`: how many were taken;
+* `wer` (`cer` for zh): error rate of the resynthesised speech, edits over words or characters, as a share;
+  `recorded_wer` (`recorded_cer`): that of the recordings themselves;
+* `mos`, `recorded_mos`: the same of the opinion score, 1 to 5, on average;
+* `lines`, with --json, one for each clip: `id`, `text`, `heard`, `units`, `edits`, `recorded_edits`, `mos`,
+  `recorded_mos`.
 """
 
 from __future__ import annotations
@@ -86,11 +94,13 @@ def main() -> None:
     """Command line entry point."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("corpus", type=Path, help="folder with manifest.jsonl and its shards")
-    parser.add_argument("--lang", choices=("en", "zh"), default="en")
+    parser.add_argument("--lang", choices=("en", "zh"), default="en", help="default %(default)s")
     parser.add_argument("--model", type=Path, help="model directory; default: the embedded voice")
-    parser.add_argument("--limit", type=int, default=40)
-    parser.add_argument("--least-s", type=float, default=2.0, help="shortest clip to take, seconds")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--limit", type=int, default=40, help="clips at most (default %(default)s)")
+    parser.add_argument(
+        "--least-s", type=float, default=2.0, help="shortest clip to take, seconds (default %(default)s)"
+    )
+    parser.add_argument("--json", action="store_true", help="print one object, on one line")
     a = parser.parse_args()
     torch.set_num_threads(1)
     try:

@@ -40,7 +40,7 @@ from bench.simulation.plan import plan
 from bench.simulation.policies import POLICIES
 from bench.simulation.profiles import PROFILES, Profile
 from bench.simulation.report import draw, summary, table
-from oscine_engine.scheduler.admission import Limits
+from oscine_engine.scheduler.admission import UTILISATION, Limits
 from oscine_engine.scheduler.costs import CostModel
 
 
@@ -78,7 +78,9 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--text-rate", type=float, help="text ids a second; without, the text is there at once")
     parser.add_argument("--ids-per-step", type=float, default=1.0, help="speech ids a step, with drafts (1)")
     parser.add_argument("--noise", type=float, nargs=2, default=(1.0, 1.0), metavar=("LOW", "HIGH"))
-    parser.add_argument("--limit", type=float, default=0.75, help="utilisation that admission allows (0.75)")
+    parser.add_argument(
+        "--limit", type=float, default=UTILISATION, help="utilisation that admission allows (%(default)s)"
+    )
     parser.add_argument("--fleet", type=int, metavar="G", help="devices behind one balancer")
     parser.add_argument("--mtbf", type=float, help="mean seconds between failures of one device")
     parser.add_argument("--repair", type=float, default=15.0, help="seconds until a failed device serves again (15)")

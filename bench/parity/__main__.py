@@ -1,8 +1,12 @@
 """Compare this implementation with recorded numbers of upstream: `python -m bench.parity DIR [--json]`.
 
-Prints one row per check and exits 1 if any fails or cannot be made. With --json, one object instead: `folder`,
-`torch`, `total`, `failed`, `ok`, `seconds` and `checks`, a list of `name`, `max_abs_diff` (null where nothing could be
-compared), `tolerance`, `ok` and `note`.
+Prints one row per check and exits 1 if any fails or cannot be made. With --json, one object instead.
+
+Keys of the printed object:
+
+* `folder`, as given; `torch`: its version; `seconds`: how long it took;
+* `total` checks, of which `failed` so many; `ok`: whether none did;
+* `checks`, a list: `name`; `max_abs_diff`, null where nothing could be compared; `tolerance`; `ok`; `note`.
 """
 
 import argparse
@@ -65,7 +69,9 @@ def _plain(row: Row) -> dict[str, Any]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.parity", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.parity", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path, help="a folder in the format of tests/reference")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--only", choices=MODULES, action="append", help="run these modules alone")

@@ -14,7 +14,9 @@ import grpc
 import pytest
 import soundfile
 
+from oscine_engine.scheduler import admission
 from oscine_proto.oscine.v1.speech_pb2_grpc import SpeechServiceStub
+from oscine_service.cli.main import main
 from tests.service.calls import config, text
 
 COMMAND = (sys.executable, "-c", "import sys; from oscine_service.cli import main; sys.exit(main())")
@@ -60,6 +62,15 @@ def test_wrong_arguments_are_named(tmp_path: Path) -> None:
     check_failed(run("say", "Hi.", "--server", "here:99999"), 2, "--server", "65535")
     check_failed(run("say", "Hi.", "--server", "here", "--model", tmp_path), 2, "--model", "--server", "here:50051")
     assert files(tmp_path) == set()
+
+
+def test_help_tells_the_default_that_counts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(admission, "UTILISATION", 0.625)
+    with pytest.raises(SystemExit):
+        main(["serve", "--help"])
+    assert "(default 0.625)" in capsys.readouterr().out
 
 
 def test_what_cannot_be_spoken_is_said_in_one_line(model: Path, tmp_path: Path) -> None:

@@ -140,6 +140,9 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
 
 
 def _parser() -> argparse.ArgumentParser:
+    # Light, unlike what an engine is told in.
+    from oscine_engine.scheduler.admission import UTILISATION
+
     parser = _Parser(prog="oscine", description="Real-time text to speech.")
     parser.add_argument("--log-level", default="warning", choices=["debug", "info", "warning", "error"])
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -183,7 +186,7 @@ def _parser() -> argparse.ArgumentParser:
         type=_share,
         metavar="SHARE",
         help="admit calls up to this share of what the machine can compute when all speak at once, by its own "
-        "measure; inf counts calls only (default 0.75)",
+        f"measure; inf counts calls only (default {UTILISATION:g})",
     )
     serving.add_argument(
         "--in-process",
