@@ -26,6 +26,7 @@ from bench.client import RATE, connect, speak
 from bench.first_packet import MODES
 from bench.soak_plan import Kind, Plan
 from oscine_engine.events import Mode
+from oscine_engine.runtime.device_loop import REST_S
 from oscine_proto.oscine.v1 import speech_pb2 as pb
 from oscine_proto.oscine.v1.speech_pb2_grpc import SpeechServiceStub
 
@@ -196,7 +197,7 @@ async def soak(
         say(f"{clients} clients warm up")
         await calls(warm, Tally())
         before_places = await places(address, most)
-        await asyncio.sleep(1.0)
+        await asyncio.sleep(2 * REST_S)
         before = {name: Held.by(each) for name, each in pids.items()}
         say(f"{len(staying)} calls, and {len(gone)} of clients that vanish")
         began = time.monotonic()
@@ -211,6 +212,8 @@ async def soak(
                 break
             await asyncio.sleep(0.5)
         missed_s = time.monotonic() - began - wall_s
+        await asyncio.sleep(2 * REST_S)
+        after = {name: Held.by(each) for name, each in pids.items()}
         after_places = await places(address, most)
         for crowd in vanished:
             if crowd.returncode is None:
