@@ -17,6 +17,7 @@ def main() -> int:
     parser.add_argument("--model", type=Path)
     parser.add_argument("--lm-file", choices=["llm", "llm.rl"], default="llm")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--precision", choices=["float32", "float16", "bfloat16"], default="float32")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--max-waiting", type=float, default=10.0)
     parser.add_argument("--utilisation", type=float, required=True)
@@ -29,7 +30,14 @@ def _load(options: argparse.Namespace) -> "Device":
     from oscine_engine.runtime.device import Device, DeviceLimits
 
     limits = DeviceLimits(options.max_streams, options.max_waiting, options.utilisation, options.voice_bytes)
-    return Device.load(options.model, limits, lm_file=options.lm_file, device=options.device, threads=options.threads)
+    return Device.load(
+        options.model,
+        limits,
+        lm_file=options.lm_file,
+        device=options.device,
+        precision=options.precision,
+        threads=options.threads,
+    )
 
 
 if __name__ == "__main__":

@@ -34,6 +34,7 @@ def command(settings: EngineSettings, socket: Path) -> list[str]:
         str(os.getpid()),
     ]
     arguments += ["--lm-file", settings.lm_file, "--device", settings.device, "--threads", str(settings.threads)]
+    arguments += ["--precision", settings.precision]
     arguments += ["--max-streams", str(settings.max_streams), "--max-waiting", str(settings.max_waiting_s)]
     arguments += ["--utilisation", str(settings.utilisation), "--voice-bytes", str(settings.voice_bytes)]
     arguments += ["--log-level", logging.getLevelName(logging.getLogger().getEffectiveLevel())]
