@@ -48,6 +48,14 @@ def check_failed(done: "subprocess.CompletedProcess[bytes]", status: int, *words
     assert all(word in message for word in words), message
 
 
+@pytest.mark.parametrize("arguments", [("say", "Hello."), ("serve", "--port", "0")])
+def test_a_gpu_that_is_not_there_is_named(arguments: "tuple[str, ...]", tmp_path: Path) -> None:
+    output = ("-o", tmp_path / "x.wav") if arguments[0] == "say" else ()
+    done = run(*arguments, *output, "--device", "cuda:31")
+    assert done.returncode == 1 and b"cuda:31 is not there" in done.stderr and b"Traceback" not in done.stderr
+    assert files(tmp_path) == set()
+
+
 def test_wrong_arguments_are_named(tmp_path: Path) -> None:
     check_failed(run("say", "Hello.", "-o", tmp_path / "x.mp3"), 2, ".wav", ".ogg", ".opus", "x.mp3")
     check_failed(run("serve", "--port", "65536"), 2, "65536", "65535")
@@ -56,6 +64,8 @@ def test_wrong_arguments_are_named(tmp_path: Path) -> None:
     check_failed(run("serve", "--hang-timeout", "0"), 2, "--hang-timeout", "above 0")
     check_failed(run("serve", "--utilisation", "0"), 2, "--utilisation", "above 0")
     check_failed(run("serve", "--grace", "-1"), 2, "--grace", "above 0")
+    check_failed(run("serve", "--device", "gpu"), 2, "'gpu'", "cuda:N")
+    check_failed(run("say", "Hello.", "--precision", "int4"), 2, "--precision", "bfloat16")
     check_failed(run("say"), 2, "text")
     check_failed(run("say", "Hi.", "--server", "http://here:1"), 2, "--server", "HOST:PORT")
     check_failed(run("say", "Hi.", "--server", "::1"), 2, "--server", "brackets")

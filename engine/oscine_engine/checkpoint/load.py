@@ -10,7 +10,7 @@ from oscine_engine.checkpoint import configuration, layout, weights
 from oscine_engine.checkpoint.noise import FixedNoise, default_noise
 from oscine_engine.checkpoint.voices import read_voices
 from oscine_engine.config import ModelConfig
-from oscine_engine.errors import CheckpointError
+from oscine_engine.errors import CheckpointError, InvalidInput
 from oscine_engine.flow.network import Flow
 from oscine_engine.lm.network import SpeechLM
 from oscine_engine.text.tokenizer import Tokenizer
@@ -46,8 +46,13 @@ def load(
     """Load a CosyVoice3 model directory, or the embedded voice if none is given.
 
     `dtype` is that of the language model and the flow; the vocoder stays float32, since errors in its phase add up.
-    Raises CheckpointError for anything missing, damaged or of another shape.
+    Raises CheckpointError for anything missing, damaged or of another shape, InvalidInput for a GPU that is not there.
     """
+    if torch.device(device).type == "cuda" and torch.cuda.device_count() <= (torch.device(device).index or 0):
+        found = torch.cuda.device_count()
+        raise InvalidInput(
+            f"{device} is not there: torch {torch.__version__} finds {found or 'no'} GPUs on this machine"
+        )
     files = layout.find(directory, lm_file)
     config = configuration.read_config(files)
     tokenizer = Tokenizer.load(files.text_model)

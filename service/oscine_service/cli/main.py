@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 FAILED, WRONG, INTERRUPTED, TERMINATED = 1, 2, 130, 143
 PORT = 50051
-OF_AN_ENGINE = ("model", "lm_file", "max_streams")
+OF_AN_ENGINE = ("model", "lm_file", "device", "precision", "max_streams")
 """Options of `say` that a service has settled already."""
 
 
@@ -103,7 +103,13 @@ def _command(options: argparse.Namespace) -> Coroutine[Any, Any, None]:
         from oscine_service.cli import client
 
         return client.say(options.server, options.text, _request(options), options.output)
-    settings = EngineSettings(model=options.model, lm_file=options.lm_file, max_streams=options.max_streams)
+    settings = EngineSettings(
+        model=options.model,
+        lm_file=options.lm_file,
+        device=options.device,
+        precision=options.precision or ("float32" if options.device == "cpu" else "float16"),
+        max_streams=options.max_streams,
+    )
     # Each imports what it needs: only `serve` does without the networks.
     match options.command:
         case "serve":
@@ -223,6 +229,12 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--model", type=Path, metavar="DIR", help="model directory (default: the embedded voice)")
     for command in (serving, saying, showing):
         command.add_argument("--lm-file", choices=["llm", "llm.rl"], default="llm", help="which language model to load")
+        command.add_argument("--device", type=_device, default="cpu", help="cpu, cuda or cuda:N (default %(default)s)")
+        command.add_argument(
+            "--precision",
+            choices=["float32", "float16", "bfloat16"],
+            help="of the language model and the flow on a GPU (default float16); a CPU computes in float32",
+        )
         command.add_argument("--max-streams", type=_count, default=8, help="streams at once (default %(default)s)")
     saying.set_defaults(check=partial(_check, saying))
     return parser
@@ -232,6 +244,13 @@ def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port: use a number from 0 to 65535")
     return int(text)
+
+
+def _device(text: str) -> str:
+    kind, _, number = text.partition(":")
+    if text not in ("cpu", "cuda") and not (kind == "cuda" and number.isdecimal()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a device: use cpu, cuda or cuda:N")
+    return text
 
 
 def _address(text: str) -> str:
