@@ -30,11 +30,13 @@ import torch
 
 from bench.serving.plan import Server
 from bench.serving.records import CHUNK, ticks_of
-from oscine_engine.checkpoint import synthetic
+from oscine_engine.checkpoint import draft, synthetic
+from oscine_engine.checkpoint.load import Checkpoint
 from oscine_engine.config import ModelConfig
-from oscine_engine.errors import InvalidInput
+from oscine_engine.lm.drafter import PackedDraft
 from oscine_engine.runtime.device import Device, DeviceLimits
 from oscine_engine.runtime.graphs import Graphs
+from oscine_engine.runtime.pages import PagePool
 from oscine_engine.runtime.trace import Left, Said, Solved, Ticked, Trace
 from oscine_engine.scheduler.views import Stage
 from oscine_service.unit import child
@@ -114,8 +116,9 @@ def load(server: Server, stats: Path) -> Device:
         config_of(server), device=server.device, voices=server.voice_names, prompt_tokens=server.prompt_tokens
     )
     print(f"drew the weights in {time.monotonic() - began:.1f} s", file=sys.stderr)
+    speculation: dict[str, Any] = {}
     if server.tokens is not None:
-        raise InvalidInput("this engine has no drafts yet: measure with --tokens 1")
+        speculation = {"drafter": drafter_of(checkpoint, server), "forced_acceptance": server.tokens}
     if "graphs" in server.without:
         # The same steps, launched one kernel at a time.
         Graphs.capture = lambda graphs, step: step  # type: ignore[method-assign]
@@ -127,12 +130,24 @@ def load(server: Server, stats: Path) -> Device:
         precision=server.precision,
         head_start=server.head_start,
         observe=ticks,
+        **speculation,
     )
     if "packing" in server.without:
         for runner in (device.lm, device.flow, device.vocoder):
             runner.step = one_by_one(runner.step)  # type: ignore[method-assign]
     threading.Thread(target=report, args=(ticks, device, server.device, stats), daemon=True).start()
     return device
+
+
+def drafter_of(checkpoint: Checkpoint, server: Server) -> Callable[[PagePool], PackedDraft]:
+    """A draft of random weights in the published shape, over the pages of the language model."""
+
+    def drafter(pool: PagePool) -> PackedDraft:
+        network = draft.random(checkpoint.config.lm, seed=0, device=pool.data.device, dtype=pool.data.dtype)
+        most = 1 << (server.max_streams - 1).bit_length()
+        return PackedDraft(network, checkpoint.lm, pool, checkpoint.config.sampling, max_streams=most)
+
+    return drafter
 
 
 def one_by_one(step: Callable[[Sequence[Any]], Any]) -> Callable[[Sequence[Any]], list[Any]]:
