@@ -49,15 +49,12 @@ class _Layer:
 
 
 class _Block(NamedTuple):
-    """What the blocks of B streams always are. Their first row's places, how many, whose; their rows' offsets; the ids
-    that are drawn last; and the spare pages of each [B, spare pages]."""
+    """What the blocks of B streams always are: their first rows, how many each has, whose they are; eos not legal."""
 
     first: Tensor
     held: Tensor
     sequence: Tensor
-    offsets: Tensor
     ending: Tensor
-    spare: Tensor
 
 
 class PackedDraft:
@@ -88,9 +85,8 @@ class PackedDraft:
         self.layers = config.target_layer_ids
         self._sampling, self._temperature = sampling, temperature
         self._max_streams, self._truncate = max_streams, truncate
-        self._page_tokens = int(pool.data.shape[-2])
-        self._num_pages = pool.num_pages
-        self._spare = -(-config.block_size // self._page_tokens)
+        page_tokens = int(pool.data.shape[-2])
+        self._spare = own_kernels.Spare(pool.num_pages, -(-config.block_size // page_tokens), page_tokens)
         network = network.to(device).eval()
         self._dtype = network.fc.weight.dtype
         layers = [cast(DraftLayer, layer) for layer in network.layers]
@@ -104,11 +100,11 @@ class PackedDraft:
         self._key_norms = torch.stack([_paired(layer.self_attn.k_norm.weight.detach()) for layer in layers])
         self._pack_vocabulary(network, lm)
         self.pages = torch.zeros(
-            self._num_pages + self._spare * max_streams,
+            pool.num_pages + self._spare.each * max_streams,
             len(layers),
             2,
             config.num_key_value_heads,
-            self._page_tokens,
+            page_tokens,
             config.head_dim,
             dtype=self._dtype,
             device=device,
@@ -173,12 +169,9 @@ class PackedDraft:
         """
         block, config = self._block(len(anchors)), self.config
         streams, rows = len(anchors), config.block_size
-        tables = self._tables(tables, lengths, block)
-        places = (positions[:, None] + block.offsets).long()
-        size = self._page_tokens
-        slots = tables.gather(1, places // size).long() * size + places % size
-        ids = torch.full((streams, rows), self._mask_row, dtype=torch.int64, device=anchors.device)
-        ids[:, 0] = anchors
+        ids, places, slots, tables = own_kernels.lay_out(
+            anchors, positions, tables, lengths, self._mask_row, rows, self._spare
+        )
         tiles = kernels.Tiles(
             block.first,
             block.held,
@@ -189,7 +182,7 @@ class PackedDraft:
             splits=max(1, min(_MOST_SPLITS, _PROGRAMS // (config.num_key_value_heads * streams))),
             causal=False,
         )
-        hidden = self._hidden(F.embedding(ids.flatten(), self._embedding), places.flatten(), slots.flatten(), tiles)
+        hidden = self._hidden(F.embedding(ids, self._embedding), places, slots, tiles)
         hidden = hidden.view(streams, rows, -1)[:, int(config.bonus_anchor) :]
         return self._draw(hidden, anchors, seeds, said, history, block.ending)
 
@@ -214,26 +207,35 @@ class PackedDraft:
         self, hidden: Tensor, anchors: Tensor, seeds: Tensor, said: Tensor, history: Tensor, ending: Tensor
     ) -> Tensor:
         """Ids from left to right, each with what the one before makes likely."""
-        base = F.linear(hidden, self._head).float() + self._barred
+        base = F.linear(hidden, self._head)
         window = history.shape[1]
-        past = torch.cat((history, history.new_zeros(len(history), self.count)), dim=1)
+        past = history.new_empty(len(history), window + self.count)
+        past[:, :window] = history
         previous = anchors
         for step in range(self.count):
-            logits = base[:, step] + F.linear(F.embedding(previous, self._before), self._bias).float()
-            recent = past[:, step : step + window].contiguous()
-            # An id is never below 0 unless the logits are no numbers; such a guess may be any.
-            previous = self._choose(logits, seeds, said + step, recent, ending).clamp(min=0)
-            past[:, window + step] = previous
+            more = F.linear(F.embedding(previous, self._before), self._bias)
+            if self._truncate:
+                logits = base[:, step].float() + more.float() + self._barred
+                recent = past[:, step : step + window].contiguous()
+                # An id is below 0 only if the logits are no numbers; such a guess may be any.
+                previous = self._choose(logits, seeds, said + step, recent, ending).clamp(min=0)
+                past[:, window + step] = previous
+            else:
+                rule = self._rule(window)
+                previous = own_kernels.choose(base[:, step], more, self._barred, seeds, said, past, step, rule)
         return past[:, window:].contiguous()
 
+    def _rule(self, window: int) -> own_kernels.Rule:
+        limit = self._sampling.win_size * self._sampling.tau_r
+        return own_kernels.Rule(len(self._before), window, limit, self._temperature)
+
     def _choose(self, logits: Tensor, seeds: Tensor, said: Tensor, history: Tensor, ending: Tensor) -> Tensor:
+        """Ids int64 [B] by the target's rule, -1 for logits that are no numbers."""
         rule, speech_ids = self._sampling, len(self._before)
-        limit = rule.win_size * rule.tau_r
-        if not self._truncate:
-            return own_kernels.choose(logits, seeds, said, history, limit, self._temperature, speech_ids)
         if logits.is_cuda:
             from oscine_engine.runtime.kernels import lm_triton
 
+            limit = rule.win_size * rule.tau_r
             return lm_triton.sample(
                 logits, seeds, said, ending, history, rule.top_p, rule.top_k, limit, self._temperature, speech_ids
             )
@@ -241,29 +243,18 @@ class PackedDraft:
         keys = torch.tensor([[noise.key(seed, place, use) for use in (0, 1)] for seed, place in pairs])
         return sample(mask_logits(logits, speech_ids, ending), history, keys, rule, self._temperature)
 
-    def _tables(self, tables: Tensor, lengths: Tensor, block: _Block) -> Tensor:
-        """Pages of context and block: behind the page that the context ends in come the drafter's spare ones."""
-        pages = F.pad(tables, (0, self._spare))
-        numbers = torch.arange(pages.shape[1], dtype=torch.int32, device=pages.device)
-        beyond = numbers - (lengths[:, None] + self._page_tokens - 1) // self._page_tokens
-        spare = block.spare.gather(1, beyond.clamp(0, self._spare - 1).long())
-        return torch.where(beyond >= 0, spare, pages)
-
     def _block(self, streams: int) -> _Block:
         """Made once for each number of streams, which a capture's first calls see to."""
         if streams not in self._blocks:
             if streams > self._max_streams:
                 raise ValueError(f"{streams} streams are more than the {self._max_streams} that were asked for")
-            device, rows = self.pages.device, self.config.block_size
-            numbers = torch.arange(streams, dtype=torch.int32, device=device)
-            spare = self._num_pages + torch.arange(streams * self._spare, dtype=torch.int32, device=device)
+            rows = self.config.block_size
+            numbers = torch.arange(streams, dtype=torch.int32, device=self.pages.device)
             self._blocks[streams] = _Block(
                 first=numbers * rows,
                 held=torch.full_like(numbers, rows),
                 sequence=numbers,
-                offsets=torch.arange(rows, device=device),
-                ending=torch.zeros(streams, dtype=torch.bool, device=device),
-                spare=spare.view(streams, self._spare),
+                ending=torch.zeros_like(numbers, dtype=torch.bool),
             )
         return self._blocks[streams]
 

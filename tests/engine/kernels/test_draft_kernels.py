@@ -68,23 +68,64 @@ def test_keys_and_values_are_kept(width: int, strided: bool) -> None:
     assert places == wanted
 
 
+@pytest.mark.parametrize(("page", "rows"), [(4, 5), (4, 8), (3, 4), (16, 8), (16, 1)])
+def test_blocks_are_laid_out(page: int, rows: int) -> None:
+    """At the start, inside of a page, at its end, and where the tables end."""
+    from oscine_engine.runtime.kernels import draft_triton
+
+    lengths = torch.tensor([0, 1, page, 2 * page - 1, 3 * page], dtype=torch.int32)
+    anchors, positions = torch.tensor([7, 8, 9, 3, 4]), lengths.long()
+    tables = torch.randperm(30, generator=torch.Generator().manual_seed(1))[:15].view(5, 3).int()
+    spare = twin.Spare(first=40, each=-(-rows // page), page_tokens=page)
+    made = twin.lay_out(anchors, positions, tables, lengths, 99, rows, spare)
+    given = (part.to(DEVICE) for part in (anchors, positions, tables, lengths))
+    for fused, wanted in zip(draft_triton.lay_out(*given, 99, rows, spare), made, strict=True):
+        assert torch.equal(fused.cpu(), wanted)
+    assert made.ids.view(5, rows)[:, 0].tolist() == anchors.tolist()
+    assert bool((made.ids.view(5, rows)[:, 1:] == 99).all())
+    assert torch.equal(made.places.view(5, rows), positions[:, None] + torch.arange(rows))
+    seen = set()
+    for stream, length in enumerate(lengths.tolist()):
+        for place, slot in enumerate(made.slots.view(5, rows)[stream].tolist(), length):
+            seen.add(slot)
+            assert slot % page == place % page and made.tables[stream, place // page] == slot // page
+            held = place // page < -(-length // page)
+            assert slot // page == tables[stream, place // page] if held else slot // page >= 40
+    assert len(seen) == 5 * rows
+
+
 @pytest.mark.parametrize("limit", [0.5, 2.0, 9.0])
 def test_ids_are_drawn_alike(limit: float) -> None:
     from oscine_engine.runtime.kernels import draft_triton
 
-    rows, ids, window = 40, 21, 5
-    logits = drawn(rows, 24, seed=1) * 3
-    logits[:, 3] = -torch.inf
-    logits[:, ids:] = 50.0
+    rows, ids, window, step = 40, 21, 5, 2
+    base, more, barred = drawn(rows, 3, 24, seed=1)[:, 1] * 3, drawn(rows, 24, seed=4), torch.zeros(24)
+    barred[3] = -torch.inf
+    barred[ids:] = 50.0
     generator = torch.Generator().manual_seed(2)
     seeds = torch.randint(-(2**62), 2**62, (rows,), generator=generator)
     said = torch.randint(0, 500, (rows,), generator=generator)
-    history = torch.randint(-1, ids, (rows, window), generator=generator)
-    wanted = twin.choose(logits, seeds, said, history, limit, 0.8, ids)
-    given = (part.to(DEVICE) for part in (logits, seeds, said, history))
-    assert torch.equal(draft_triton.choose(*given, limit, 0.8, ids).cpu(), wanted)
+    past = torch.randint(-1, ids, (rows, window + 4), generator=generator)
+    rule = twin.Rule(ids, window, limit, 0.8)
+    fused = past.to(DEVICE, copy=True)
+    given = [part.to(DEVICE) for part in (base, more, barred, seeds, said)]
+    chosen = draft_triton.choose(*given, fused, step, rule).cpu()
+    before = past.clone()
+    wanted = twin.choose(base, more, barred, seeds, said, past, step, rule)
+    assert torch.equal(chosen, wanted) and torch.equal(fused.cpu(), past)
+    assert torch.equal(past[:, window + step], wanted)
+    past[:, window + step] = before[:, window + step]
+    assert torch.equal(past, before)
     assert bool((wanted < ids).all()) and not bool((wanted == 3).any()) and len(set(wanted.tolist())) > 5
-    logits[7] = torch.nan
-    given = (part.to(DEVICE) for part in (logits, seeds, said, history))
-    broken = draft_triton.choose(*given, limit, 0.8, ids).cpu()
+    given[1][7] = torch.nan
+    broken = draft_triton.choose(*given, fused, step, rule).cpu()
     assert 0 <= int(broken[7]) < ids and torch.equal(broken[8:], wanted[8:])
+
+
+def test_an_id_said_too_often_is_drawn_anew_from_the_others() -> None:
+    base = torch.full((1, 6), -30.0)
+    base[0, 2], base[0, 4] = 30.0, 0.0
+    past = torch.tensor([[2, 9, 2, -1, -1]])
+    nothing = torch.zeros(1, 6), torch.zeros(6), torch.tensor([5]), torch.tensor([3])
+    for step, limit, wanted in ((0, 2.0, 4), (0, 3.0, 2), (1, 2.0, 2)):
+        assert twin.choose(base, *nothing, past.clone(), step, twin.Rule(6, 3, limit, 1.0)).tolist() == [wanted]

@@ -6,12 +6,39 @@ On a GPU `draft_triton` does it; here is its twin.
 from __future__ import annotations
 
 from types import ModuleType
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from oscine_engine.lm import noise
+
+
+class Spare(NamedTuple):
+    """Pages that blocks may use: `each` a stream, from page `first` on."""
+
+    first: int
+    each: int
+    page_tokens: int
+
+
+class Layout(NamedTuple):
+    """Rows of all blocks, int64 [B * rows] each, and the pages of contexts and blocks, int32 [B, pages]."""
+
+    ids: Tensor
+    places: Tensor
+    slots: Tensor
+    tables: Tensor
+
+
+class Rule(NamedTuple):
+    """How guesses are drawn; see `choose`."""
+
+    speech_ids: int
+    window: int
+    limit: float
+    temperature: float
 
 
 def norm_queries(qkv: Tensor, weight: Tensor, heads: int, eps: float) -> None:
@@ -54,30 +81,51 @@ def keep(
     cache[slots // page_tokens, :, :, :, slots % page_tokens] = both.to(cache.dtype)
 
 
-def choose(
-    logits: Tensor,
-    seeds: Tensor,
-    said: Tensor,
-    history: Tensor,
-    limit: float,
-    temperature: float,
-    speech_ids: int,
-) -> Tensor:
-    """Draw one id a row from all its speech ids, int64 [B], under the target's noise of that place.
+def lay_out(
+    anchors: Tensor, positions: Tensor, tables: Tensor, lengths: Tensor, mask: int, rows: int, spare: Spare
+) -> Layout:
+    """Blocks of `rows` rows, an anchor and masks, at the ends of B contexts.
 
-    logits float32 [B, at least speech_ids]. seeds, said int64 [B]: the noise's key. history int64 [B, window]: an id
-    that is in there `limit` times or more is drawn anew from the others, as the target would. Logits that are no
-    numbers give any id.
+    anchors, positions int64 [B]. tables int32 [B, most pages]: pages of the contexts, of which only those that hold
+    some of the first `lengths` (int32 [B]) rows are looked at. What does not fit in a context's last page goes to spare
+    pages, of which every stream has its own.
     """
-    if logits.is_cuda:
-        return _fused().choose(logits, seeds, said, history, limit, temperature, speech_ids)  # type: ignore[no-any-return]
-    keys = _keys(seeds, said)
-    ids = torch.arange(speech_ids)
-    scores = (logits[:, :speech_ids] / temperature).double()
+    if anchors.is_cuda:
+        return _fused().lay_out(anchors, positions, tables, lengths, mask, rows, spare)  # type: ignore[no-any-return]
+    streams, size = len(anchors), spare.page_tokens
+    numbers = torch.arange(tables.shape[1] + spare.each)
+    beyond = numbers - (lengths[:, None].long() + size - 1) // size
+    own = spare.first + torch.arange(streams)[:, None] * spare.each + beyond
+    pages = torch.where(beyond >= 0, own, F.pad(tables, (0, spare.each)).long())
+    places = positions[:, None] + torch.arange(rows)
+    slots = pages.gather(1, places // size) * size + places % size
+    ids = torch.full((streams, rows), mask)
+    ids[:, 0] = anchors
+    return Layout(ids.flatten(), places.flatten(), slots.flatten(), pages.int())
+
+
+def choose(
+    base: Tensor, more: Tensor, barred: Tensor, seeds: Tensor, said: Tensor, past: Tensor, step: int, rule: Rule
+) -> Tensor:
+    """Draw guess number `step` of B blocks from all speech ids, int64 [B], under the target's noise of that place.
+
+    base, more [B, at least speech_ids]: two parts of the logits; barred float32 [as many] is added, too. seeds, said
+    int64 [B]: the noise's key for guess 0. past int64 [B, window + guesses]: what was said and guessed before, into
+    which the guess is written; an id that is in the last `window` of it `limit` times or more is drawn anew from the
+    others, as the target would. Logits that are no numbers give any id.
+    """
+    if base.is_cuda:
+        return _fused().choose(base, more, barred, seeds, said, past, step, rule)  # type: ignore[no-any-return]
+    keys = _keys(seeds, said + step)
+    ids = torch.arange(rule.speech_ids)
+    logits = base.float() + more.float() + barred
+    scores = (logits[:, : rule.speech_ids] / rule.temperature).double()
     drawn = (scores + noise.gumbel(keys[:, :1], ids)).argmax(-1, keepdim=True)
     others = scores.scatter(-1, drawn, -torch.inf) + noise.gumbel(keys[:, 1:], ids)
-    repeated = (history == drawn).sum(-1) >= limit
-    return torch.where(repeated, others.argmax(-1), drawn[:, 0])
+    repeated = (past[:, step : step + rule.window] == drawn).sum(-1) >= rule.limit
+    chosen = torch.where(repeated, others.argmax(-1), drawn[:, 0])
+    past[:, rule.window + step] = chosen
+    return chosen
 
 
 def _keys(seeds: Tensor, said: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from oscine_engine.runtime.kernels.draft import Layout, Rule, Spare
 from oscine_engine.runtime.kernels.lm_triton import _GAMMA, _gumbel, _mixed
 
 
@@ -72,42 +73,80 @@ def keep(
 
 
 @triton.jit
+def _lay_out_kernel(
+    anchors, positions, tables, lengths, ids, places, slots, pages, most_pages, mask, spare_first,
+    ROWS: tl.constexpr, ROWS_PAD: tl.constexpr, PAGE: tl.constexpr, SPARE: tl.constexpr, TABLE_PAD: tl.constexpr,
+):  # fmt: skip
+    stream = tl.program_id(0).to(tl.int64)
+    context = (tl.load(lengths + stream) + PAGE - 1) // PAGE
+    own = spare_first + stream * SPARE
+    width = most_pages + SPARE
+    numbers = tl.arange(0, TABLE_PAD)
+    page = tl.load(tables + stream * most_pages + numbers, (numbers < context) & (numbers < most_pages), 0)
+    page = tl.where(numbers >= context, own + numbers - context, page)
+    tl.store(pages + stream * width + numbers, page.to(tl.int32), numbers < width)
+    rows = tl.arange(0, ROWS_PAD)
+    inside = rows < ROWS
+    place = tl.load(positions + stream) + rows
+    number = place // PAGE
+    held = tl.load(tables + stream * most_pages + number, inside & (number < context) & (number < most_pages), 0)
+    page = tl.where(number >= context, own + number - context, held.to(tl.int64))
+    to = stream * ROWS + rows
+    tl.store(ids + to, tl.where(rows == 0, tl.load(anchors + stream), mask), inside)
+    tl.store(places + to, place, inside)
+    tl.store(slots + to, page * PAGE + place % PAGE, inside)
+
+
+def lay_out(
+    anchors: Tensor, positions: Tensor, tables: Tensor, lengths: Tensor, mask: int, rows: int, spare: Spare
+) -> Layout:
+    """As `draft.lay_out`."""
+    streams, most_pages = tables.shape
+    ids, places, slots = torch.empty(3, streams * rows, dtype=torch.int64, device=anchors.device)
+    pages = torch.empty(streams, most_pages + spare.each, dtype=torch.int32, device=anchors.device)
+    _lay_out_kernel[(streams,)](
+        anchors, positions, tables, lengths, ids, places, slots, pages, most_pages, mask, spare.first,
+        ROWS=rows, ROWS_PAD=triton.next_power_of_2(rows), PAGE=spare.page_tokens, SPARE=spare.each,
+        TABLE_PAD=triton.next_power_of_2(most_pages + spare.each), num_warps=1,
+    )  # fmt: skip
+    return Layout(ids, places, slots, pages)
+
+
+@triton.jit
 def _choose_kernel(
-    logits, seeds, said, history, out, stride, inverse_temperature, limit,
+    base, more, barred, seeds, said, past, out, base_size, more_size, past_size, step, inverse_temperature, limit,
     VOCAB: tl.constexpr, BLOCK: tl.constexpr, WINDOW: tl.constexpr, WINDOW_PAD: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     ids = tl.arange(0, BLOCK)
-    score = tl.load(logits + row * stride + ids, ids < VOCAB, float("-inf")) * inverse_temperature
-    legal = (ids < VOCAB) & (score == score)
+    inside = ids < VOCAB
+    score = tl.load(base + row * base_size + ids, inside, 0.0).to(tl.float32)
+    score += tl.load(more + row * more_size + ids, inside, 0.0).to(tl.float32)
+    score = (score + tl.load(barred + ids, inside, 0.0)) * inverse_temperature
+    legal = inside & (score == score)
     score = score.to(tl.float64)
     key = _mixed(tl.load(seeds + row) + _GAMMA)
-    key = _mixed(key + tl.load(said + row) * _GAMMA + 1)
+    key = _mixed(key + (tl.load(said + row) + step) * _GAMMA + 1)
     noisy = tl.where(legal, score + _gumbel(_mixed(key + 2), ids), float("-inf"))
     drawn = tl.argmax(noisy, 0).to(tl.int64)
     window = tl.arange(0, WINDOW_PAD)
-    past = tl.load(history + row * WINDOW + window, window < WINDOW, -1)
-    if tl.sum(tl.where((window < WINDOW) & (past == drawn), 1, 0), 0) >= limit:
+    recent = tl.load(past + row * past_size + step + window, window < WINDOW, -1)
+    if tl.sum(tl.where((window < WINDOW) & (recent == drawn), 1, 0), 0) >= limit:
         others = tl.where(legal & (ids != drawn), score + _gumbel(_mixed(key + _GAMMA + 2), ids), float("-inf"))
         drawn = tl.argmax(others, 0).to(tl.int64)
-    tl.store(out + row, tl.minimum(drawn, VOCAB - 1))
+    drawn = tl.minimum(drawn, VOCAB - 1)
+    tl.store(out + row, drawn)
+    tl.store(past + row * past_size + WINDOW + step, drawn)
 
 
 def choose(
-    logits: Tensor,
-    seeds: Tensor,
-    said: Tensor,
-    history: Tensor,
-    limit: float,
-    temperature: float,
-    speech_ids: int,
+    base: Tensor, more: Tensor, barred: Tensor, seeds: Tensor, said: Tensor, past: Tensor, step: int, rule: Rule
 ) -> Tensor:
     """As `draft.choose`."""
-    window = history.shape[1]
-    out = torch.empty(len(logits), dtype=torch.int64, device=logits.device)
-    _choose_kernel[(len(logits),)](
-        logits, seeds, said, history, out, logits.stride(0), 1.0 / temperature, limit,
-        VOCAB=speech_ids, BLOCK=triton.next_power_of_2(speech_ids), WINDOW=window,
-        WINDOW_PAD=triton.next_power_of_2(window), num_warps=8,
+    out = torch.empty_like(seeds)
+    _choose_kernel[(len(base),)](
+        base, more, barred, seeds, said, past, out, base.stride(0), more.stride(0), past.stride(0), step,
+        1.0 / rule.temperature, rule.limit, VOCAB=rule.speech_ids, BLOCK=triton.next_power_of_2(rule.speech_ids),
+        WINDOW=rule.window, WINDOW_PAD=triton.next_power_of_2(rule.window), num_warps=8,
     )  # fmt: skip
     return out
