@@ -1,10 +1,12 @@
 """The language model for a GPU: a step is one copy, one launch and one wait, whatever the streams feed.
 
-Two families of graphs. `say` is a row for each of 1, 2, 4 ... streams, all of which speak. `read` is rows in tiles:
-texts and single rows in any mixture, filled up to the next size. A step that fits no size is cut in several.
+Two families of graphs. `say` is for 1, 2, 4 ... streams, all of which feed the id they said last and speak. `read` is
+rows in tiles: texts and such streams in any mixture, filled up to the next size. A step that fits no size is cut in
+several. With a drafter, guesses follow the last id as rows of their own in both; all that the model itself would have
+said are said at once, and the next guesses come from the same launch.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -14,11 +16,12 @@ from torch import Tensor
 
 from oscine_engine.config import SamplingConfig, TextRules
 from oscine_engine.lm import noise
-from oscine_engine.lm.interleave import Feed
+from oscine_engine.lm.interleave import Feed, Kind
 from oscine_engine.lm.network import SpeechLM
 from oscine_engine.lm.packed import PackedLM
 from oscine_engine.lm.runner import LMRunner
 from oscine_engine.lm.sampling import NO_ID, mask_logits, sample
+from oscine_engine.lm.speculation import NO_DRAFT, Drafter, Integers, Lot
 from oscine_engine.lm.stream import LMStream
 from oscine_engine.runtime.graphs import Graphs, Inputs, Outputs, Step
 from oscine_engine.runtime.kernels import lm as kernels
@@ -27,26 +30,34 @@ from oscine_engine.runtime.pages import PagePool, PoolExhausted
 _TILE = 16
 """Rows of a tile of a text."""
 _READ_ROWS = (32, 64, 128, 256, 512, 1024)
-_PROGRAMS = 32
+_PROGRAMS = 128
 """Programs of an attention that fill a GPU well enough; with fewer tiles keys are shared out."""
 _MOST_SPLITS = 8
 
 
 class _Shape(NamedTuple):
-    """rows, in tiles of at most `most`; sampled: rows that may say."""
+    """rows, in tiles of at most `most`; streams: at most so many, all of which may say."""
 
     rows: int
     tiles: int
     most: int
-    sampled: int
+    streams: int
+
+
+class _Turn(NamedTuple):
+    """A stream, what it feeds in a step, and its place among those that were asked for."""
+
+    stream: LMStream
+    feed: Feed
+    place: int
 
 
 class _Tick:
     """One graph and what goes in and out of it."""
 
     def __init__(self, runner: "GraphedLM", shape: _Shape, max_pages: int) -> None:
-        rows, tiles, most, sampled = shape
-        window = runner.sampling.win_size
+        rows, tiles, most, streams = shape
+        draws, window = runner.draws, runner.sampling.win_size
         self.shape = shape
         self.inputs = Inputs(
             {
@@ -58,16 +69,20 @@ class _Tick:
                 "count": ((tiles,), torch.int32),
                 "start": ((tiles,), torch.int32),
                 "sequence": ((tiles,), torch.int32),
-                "tables": ((sampled, max_pages), torch.int32),
-                "says": ((sampled,), torch.int64),
-                "seeds": ((sampled,), torch.int64),
-                "said": ((sampled,), torch.int64),
-                "ending": ((sampled,), torch.bool),
-                "history": ((sampled, window), torch.int64),
+                "tables": ((streams, max_pages), torch.int32),
+                "says": ((streams, draws), torch.int64),
+                "seeds": ((streams, draws), torch.int64),
+                "said": ((streams, draws), torch.int64),
+                "ending": ((streams, draws), torch.bool),
+                "history": ((streams, draws, window), torch.int64),
+                "drafts": ((streams, draws - 1), torch.int64),
+                "before": ((2, streams), torch.int64),
+                "forced": ((streams,), torch.int64),
             },
             runner.device,
         )
-        self.outputs = Outputs({"ids": ((sampled,), torch.int64)}, runner.device)
+        results = {"ids": ((streams, draws), torch.int64), "drafts": ((streams, draws - 1), torch.int64)}
+        self.outputs = Outputs({**results, "accepted": ((streams,), torch.int64)}, runner.device)
         there = self.inputs.device
         splits = max(1, min(_MOST_SPLITS, _PROGRAMS // (runner.packed.config.num_key_value_heads * tiles)))
         places = (there["first"], there["count"], there["start"], there["sequence"], there["tables"])
@@ -83,12 +98,16 @@ class _Tick:
         self.run = graphs.capture(self._step)
 
     def _step(self) -> None:
-        self._runner.compute(self.inputs.device, self._tiles, self.outputs.device["ids"])
+        self._runner.compute(self.inputs.device, self._tiles, self.outputs.device)
         self.outputs.fetch()
 
 
 class GraphedLM(LMRunner):
-    """As LMRunner, over weights of the type that `lm` has. max_streams: most streams of one launch."""
+    """As LMRunner, over weights of the type that `lm` has. max_streams: most streams of one launch.
+
+    drafter: guesses what streams say next; ids are the same without one. forced_acceptance: for benchmarks, the ids
+    that a step says on average, whatever was guessed; then ids mean nothing.
+    """
 
     def __init__(
         self,
@@ -100,9 +119,19 @@ class GraphedLM(LMRunner):
         temperature: float = 1.0,
         max_streams: int = 8,
         max_positions: int = 2048,
+        drafter: Drafter | None = None,
+        forced_acceptance: float | None = None,
     ) -> None:
         super().__init__(lm, pool, sampling, rules, temperature=temperature)
         self.device = pool.data.device
+        self.drafter = drafter
+        self.draws = 1 if drafter is None else 1 + drafter.count
+        """Rows of a stream that ids are drawn from."""
+        if self.draws > _TILE:
+            raise ValueError(f"{self.draws - 1} guesses a step are more than the {_TILE - 1} that a tile takes")
+        if forced_acceptance is not None and drafter is None:
+            raise ValueError("without a drafter there is nothing to accept")
+        self._lot = None if forced_acceptance is None else Lot(forced_acceptance, self.draws - 1)
         self._max_streams = max_streams
         self._head = self.packed.head_weight.float()
         config = self.packed.config
@@ -110,10 +139,13 @@ class GraphedLM(LMRunner):
         angles = torch.arange(max_positions, dtype=torch.float32)[:, None] * config.rope_theta**-exponent
         self._cos, self._sin = angles.cos().to(self.device), angles.sin().to(self.device)
         max_pages = -(-max_positions // self.page_tokens)
+        window = sampling.win_size
+        self._places = np.arange(self.draws)
+        self._windows = self._places[:, None] + np.arange(window)
         self._graphs = Graphs(self.device)
         sizes = [1 << power for power in range((max_streams - 1).bit_length() + 1)]
         most = sizes[-1]
-        self._say = {size: _Tick(self, _Shape(size, size, 1, size), max_pages) for size in sizes}
+        self._say = {size: _Tick(self, _Shape(size * self.draws, size, self.draws, size), max_pages) for size in sizes}
         self._read = [_Tick(self, _Shape(rows, rows // _TILE + most, _TILE, most), max_pages) for rows in _READ_ROWS]
 
     def capture(self, progress: Callable[[str], object] | None = None) -> None:
@@ -124,16 +156,17 @@ class GraphedLM(LMRunner):
             tick.capture(self._graphs)
 
     @torch.inference_mode()
-    def step(self, streams: list[LMStream]) -> list[int | None]:
-        said: list[int | None] = [None] * len(streams)
-        active = [index for index, stream in enumerate(streams) if stream.wants_step]
+    def step(self, streams: list[LMStream]) -> list[list[int]]:
+        said: list[list[int]] = [[] for _ in streams]
         wanted = self.pages_wanted(streams)
         if wanted > self.pool.num_free:
             raise PoolExhausted(f"this step needs {wanted} pages, {self.pool.num_free} are free")
         group: list[int] = []
         rows = 0
-        for index in active:
-            more = streams[index].machine.num_pending
+        for index, stream in enumerate(streams):
+            if not stream.wants_step:
+                continue
+            more = stream.num_rows
             if group and (rows + more > _READ_ROWS[-1] or len(group) == self._max_streams):
                 self._step(streams, group, said)
                 group, rows = [], 0
@@ -143,109 +176,203 @@ class GraphedLM(LMRunner):
             self._step(streams, group, said)
         return said
 
-    def _step(self, streams: list[LMStream], group: list[int], said: list[int | None]) -> None:
-        feeds = [streams[index].machine.take() for index in group]
-        members = [streams[index] for index in group]
-        saying = [place for place, feed in enumerate(feeds) if feed.says]
+    def _step(self, streams: list[LMStream], group: list[int], said: list[list[int]]) -> None:
+        turns = [_Turn(streams[place], streams[place].machine.take(), place) for place in group]
+        # Those that speak come first: a stream's number among them is also the row of its page table.
+        turns.sort(key=lambda turn: not turn.feed.says)
         try:
-            tick = self._tick(feeds, len(saying))
-            self._fill(tick, members, feeds, saying)
+            tick = self._tick(turns)
+            self._fill(tick, turns)
             tick.inputs.send()
             tick.run()
             self._graphs.mark()
             self._graphs.wait()
         except BaseException:
-            for stream, feed in zip(members, feeds, strict=True):
-                stream.machine.put_back(feed)
+            for turn in turns:
+                turn.stream.machine.put_back(turn.feed)
             raise
-        for stream, feed in zip(members, feeds, strict=True):
-            stream.length += len(feed.inputs)
-        for place, chosen in zip(saying, tick.outputs.host["ids"].tolist(), strict=False):
-            said[group[place]] = self.say(members[place], chosen)
+        ids, accepted = tick.outputs.host["ids"].tolist(), tick.outputs.host["accepted"].tolist()
+        drafts = tick.outputs.host["drafts"].tolist()
+        for turn, picks, kept, guesses in zip(turns, ids, accepted, drafts, strict=False):
+            stream = turn.stream
+            stream.length += len(turn.feed.inputs)
+            if turn.feed.says:
+                said[turn.place] = self._say_all(stream, picks[: kept + 1])
+                stream.drafts = guesses[: max(0, stream.machine.room - 1)]
 
-    def _tick(self, feeds: Sequence[Feed], saying: int) -> _Tick:
-        rows = sum(len(feed.inputs) for feed in feeds)
-        if rows == saying == len(feeds):
-            return self._say[1 << (rows - 1).bit_length()]
+    def _say_all(self, stream: LMStream, picks: list[int]) -> list[int]:
+        """Say ids of which all but the last were fed already, as guesses. Returns the speech ids among them."""
+        for count, chosen in enumerate(picks):
+            if count:
+                stream.machine.take()
+                stream.length += 1
+            if not self.say(stream, chosen):
+                return picks[:count]
+        return picks
+
+    def _tick(self, turns: list[_Turn]) -> _Tick:
+        if all(turn.feed.says and len(turn.feed.inputs) == 1 for turn in turns):
+            return self._say[1 << (len(turns) - 1).bit_length()]
+        rows = sum(len(turn.feed.inputs) + len(turn.stream.drafts) for turn in turns)
         for tick in self._read:
             if rows <= tick.shape.rows:
                 return tick
         raise ValueError(f"a text of {rows} ids is longer than the {_READ_ROWS[-1]} that are read at once")
 
-    def _fill(self, tick: _Tick, members: list[LMStream], feeds: list[Feed], saying: list[int]) -> None:
+    def _fill(self, tick: _Tick, turns: list[_Turn]) -> None:
         """Lay the step out in the host's arrays."""
-        host, most, size = tick.inputs.host, tick.shape.most, self.page_tokens
-        host["slots"][:], host["count"][:] = -1, 0
-        row = tile = 0
-        for place, (stream, feed) in enumerate(zip(members, feeds, strict=True)):
-            count, start = len(feed.inputs), stream.length
-            stream.pages += self.pool.alloc(self._new_pages(stream, count))
-            host["tables"][place, : len(stream.pages)] = stream.pages
-            if count == 1:
-                item = feed.inputs[0]
-                host["ids"][row], host["kinds"][row], host["positions"][row] = item.id, item.kind, start
-                host["slots"][row] = stream.pages[start // size] * size + start % size
-            else:
-                at = np.arange(start, start + count)
-                host["ids"][row : row + count] = [item.id for item in feed.inputs]
-                host["kinds"][row : row + count] = [item.kind for item in feed.inputs]
-                host["positions"][row : row + count] = at
-                host["slots"][row : row + count] = np.array(stream.pages)[at // size] * size + at % size
-            for first in range(0, count, most):
-                host["first"][tile], host["count"][tile] = row + first, min(most, count - first)
-                host["start"][tile], host["sequence"][tile] = start + first, place
-                tile += 1
-            row += count
-        window = self.sampling.win_size
-        ends = np.cumsum([len(feed.inputs) for feed in feeds]) - 1
-        host["says"][:], host["history"][:] = 0, NO_ID
-        for sampled, place in enumerate(saying):
-            stream = members[place]
-            host["says"][sampled] = ends[place]
-            host["seeds"][sampled] = noise.signed(stream.seed)
-            host["said"][sampled] = len(stream.tokens)
-            host["ending"][sampled] = feeds[place].may_end
-            if past := stream.tokens[-window:]:
-                host["history"][sampled, window - len(past) :] = past
+        counts = np.array([len(feed.inputs) + len(stream.drafts) for stream, feed, _ in turns])
+        starts = np.array([stream.length for stream, _, _ in turns])
+        ends = counts.cumsum()
+        self._fill_rows(tick, turns, counts, starts, ends)
+        _fill_tiles(tick, counts, starts, ends)
+        self._fill_draws(tick, [turn for turn in turns if turn.feed.says], starts + counts, ends)
 
-    def compute(self, given: dict[str, Tensor], tiles: kernels.Tiles, ids: Tensor) -> None:
-        """All that happens on the device: rows in, ids out."""
+    def _fill_rows(self, tick: _Tick, turns: list[_Turn], counts: Integers, starts: Integers, ends: Integers) -> None:
+        """Each stream's inputs and behind them its guesses."""
+        host, size = tick.inputs.host, self.page_tokens
+        ids: list[int] = []
+        kinds: list[int] = []
+        tables: list[list[int]] = []
+        for stream, feed, _ in turns:
+            inputs, drafts = feed.inputs, stream.drafts
+            ids += [item.id for item in inputs]
+            ids += drafts
+            kinds += [item.kind for item in inputs]
+            kinds += [Kind.SPEECH] * len(drafts)
+            stream.pages += self.pool.alloc(self._new_pages(stream, len(inputs) + len(drafts)))
+            tables.append(stream.pages)
+        rows, most = len(ids), max(map(len, tables))
+        pages = np.array([table + [0] * (most - len(table)) for table in tables])
+        whose = np.repeat(np.arange(len(turns)), counts)
+        at = np.arange(rows) + (starts - ends + counts)[whose]
+        host["tables"][: len(turns), :most] = pages
+        host["ids"][:rows], host["kinds"][:rows], host["positions"][:rows] = ids, kinds, at
+        host["slots"][:rows], host["slots"][rows:] = pages[whose, at // size] * size + at % size, -1
+
+    def _fill_draws(self, tick: _Tick, speaking: list[_Turn], stops: Integers, ends: Integers) -> None:
+        """What each id is drawn with. stops, ends: the position and the row behind every stream's last."""
+        host, saying, window, guesses = tick.inputs.host, len(speaking), self.sampling.win_size, self.draws - 1
+        host["says"][:], host["before"][:], host["drafts"][:] = 0, -1, NO_DRAFT
+        if not saying:
+            return
+        numbers: list[tuple[int, int, int, int]] = []
+        past: list[int] = []
+        for stream, _, _ in speaking:
+            tokens, drafts = stream.tokens, stream.drafts
+            numbers.append((noise.signed(stream.seed), len(tokens), stream.machine.ends_from, len(drafts)))
+            recent = tokens[-window:]
+            past += [NO_ID] * (window - len(recent))
+            past += recent
+            past += drafts
+            past += [NO_DRAFT] * (guesses - len(drafts))
+        seeds, said, least, held = np.array(numbers).T
+        histories = np.array(past).reshape(saying, window + guesses)
+        positions = said[:, None] + self._places
+        host["says"][:saying] = (ends[:saying] - 1 - held)[:, None] + np.minimum(self._places, held[:, None])
+        host["seeds"][:saying], host["said"][:saying] = seeds[:, None], positions
+        host["ending"][:saying] = positions >= least[:, None]
+        host["history"][:saying] = histories[:, self._windows]
+        host["drafts"][:saying] = histories[:, window:]
+        host["before"][0, :saying], host["before"][1, :saying] = stops[:saying] - 1 - held, said
+        if self._lot is not None:
+            host["forced"][:saying] = self._lot.draw(seeds, said)
+
+    def compute(self, given: dict[str, Tensor], tiles: kernels.Tiles, results: dict[str, Tensor]) -> None:
+        """All that happens on the device: rows in; ids, and guesses of those that follow, out."""
         packed: PackedLM = self.packed
         config, heads = packed.config, packed.config.num_attention_heads
         eps = config.rms_norm_eps
         x = packed.embed(given["kinds"], given["ids"]).float()
+        features = None if self.drafter is None else _Features(self.drafter.layers, x, packed.dtype)
         rows: Tensor | None = None
         for index, layer in enumerate(packed.layers):
             cache = self.pool.data[:, index]
-            qkv = F.linear(kernels.add_norm(x, rows, layer.attention_norm, eps), layer.qkv, layer.qkv_bias)
+            normed = kernels.add_norm(x, rows, layer.attention_norm, eps)
+            if features is not None:
+                features.take(index - 1, x)
+            qkv = F.linear(normed, layer.qkv, layer.qkv_bias)
             kernels.write(qkv, given["positions"], given["slots"], self._cos, self._sin, cache, heads)
             seen = kernels.attend(qkv, given["positions"], self._cos, self._sin, cache, heads, tiles)
             wide = F.linear(kernels.add_norm(x, F.linear(seen, layer.out), layer.mlp_norm, eps), layer.gate_up)
             rows = F.linear(kernels.silu_times(wide), layer.down)
         assert rows is not None
-        said = x[given["says"]] + rows[given["says"]].float()
-        hidden = F.rms_norm(said, said.shape[1:], packed.norm.float(), eps).to(packed.dtype)
-        ids.copy_(self._draw(F.linear(hidden.float(), self._head), given))
+        x = x + rows
+        says = given["says"].flatten()
+        hidden = F.rms_norm(x[says], x.shape[1:], packed.norm.float(), eps).to(packed.dtype)
+        picks = self._draw(F.linear(hidden.float(), self._head), given).view(given["says"].shape)
+        results["ids"].copy_(picks)
+        if self.drafter is None or features is None:
+            results["accepted"].zero_()
+            return
+        features.take(len(packed.layers) - 1, x)
+        self.drafter.remember(features.rows, given["positions"], given["slots"])
+        self._guess(self.drafter, picks, given, results)
+
+    def _guess(self, drafter: Drafter, picks: Tensor, given: dict[str, Tensor], results: dict[str, Tensor]) -> None:
+        """Keep what was guessed well, and guess what comes next."""
+        at, said = given["before"]
+        forced = None if self._lot is None else given["forced"]
+        speech_ids = self.layout.speech_token_size
+        verdict = kernels.verify(picks, given["drafts"], forced, at, said, given["history"], speech_ids)
+        results["accepted"].copy_(verdict.accepted)
+        lengths = verdict.positions.int()
+        results["drafts"].copy_(
+            drafter.propose(
+                verdict.anchors,
+                verdict.positions,
+                given["seeds"][:, 0].contiguous(),
+                verdict.said,
+                verdict.history,
+                given["tables"],
+                lengths,
+            )
+        )
 
     def _draw(self, logits: Tensor, given: dict[str, Tensor]) -> Tensor:
         rule, speech_ids = self.sampling, self.layout.speech_token_size
+        seeds, said, ending = (given[name].flatten() for name in ("seeds", "said", "ending"))
+        history = given["history"].flatten(0, 1)
         if logits.is_cuda:
             from oscine_engine.runtime.kernels import lm_triton
 
             return lm_triton.sample(
                 logits,
-                given["seeds"],
-                given["said"],
-                given["ending"],
-                given["history"],
+                seeds,
+                said,
+                ending,
+                history,
                 rule.top_p,
                 rule.top_k,
                 rule.win_size * rule.tau_r,
                 self.temperature,
                 speech_ids,
             )
-        masked = mask_logits(logits, speech_ids, given["ending"])
-        pairs = zip(given["seeds"].tolist(), given["said"].tolist(), strict=True)
-        keys = torch.tensor([[noise.key(seed, position, use) for use in (0, 1)] for seed, position in pairs])
-        ids = sample(masked, given["history"], keys, rule, self.temperature)
+        masked = mask_logits(logits, speech_ids, ending)
+        ids = sample(masked, history, noise.keys(seeds, said), rule, self.temperature)
         return torch.where(masked.amax(-1).isfinite(), ids, NO_ID)
+
+
+class _Features:
+    """Outputs of the layers that a drafter reads, side by side: `rows` [R, layers * hidden]."""
+
+    def __init__(self, layers: tuple[int, ...], x: Tensor, dtype: torch.dtype) -> None:
+        self._layers, self._hidden = layers, x.shape[1]
+        self.rows = torch.empty(len(x), len(layers) * self._hidden, dtype=dtype, device=x.device)
+
+    def take(self, layer: int, x: Tensor) -> None:
+        """x [R, hidden]: what `layer` has put out, if it is one of them."""
+        if layer in self._layers:
+            first = self._layers.index(layer) * self._hidden
+            self.rows[:, first : first + self._hidden].copy_(x)
+
+
+def _fill_tiles(tick: _Tick, counts: Integers, starts: Integers, ends: Integers) -> None:
+    """Cut every stream's rows in tiles."""
+    host, most = tick.inputs.host, tick.shape.most
+    cuts = (counts + most - 1) // most
+    tiles, sequence = int(cuts.sum()), np.repeat(np.arange(len(counts)), cuts)
+    skipped = (np.arange(tiles) - (cuts.cumsum() - cuts)[sequence]) * most
+    host["first"][:tiles], host["start"][:tiles] = (ends - counts)[sequence] + skipped, starts[sequence] + skipped
+    host["count"][:tiles], host["count"][tiles:] = np.minimum(most, counts[sequence] - skipped), 0
+    host["sequence"][:tiles] = sequence

@@ -38,6 +38,9 @@ from typing import NamedTuple, Self
 
 from oscine_engine.config import LMConfig, TextRules
 
+_NEVER = 1 << 62
+"""More ids than anybody says."""
+
 
 class Kind(IntEnum):
     """Which embedding an input id belongs to; sos, eos, task_id and fill are rows of the speech embedding."""
@@ -220,9 +223,25 @@ class Interleaver:
         return machine, fed
 
     @property
+    def room(self) -> int:
+        """Ids that may be said one after the other, each fed before the next; 0 where none may be said."""
+        if self.phase is Phase.BLOCK:
+            left = self.layout.speech_block - self._in_block
+        elif self.phase is Phase.TAIL:
+            left = max(1, self.max_length - self.said)
+        else:
+            return 0
+        return left if self.limit is None else min(left, self.limit - self.said)
+
+    @property
     def may_end(self) -> bool:
         """eos is legal at the next sampled position."""
-        return self.phase is Phase.TAIL and self.said >= self.min_length
+        return self.said >= self.ends_from
+
+    @property
+    def ends_from(self) -> int:
+        """Ids said from which on eos is legal, until the phase changes."""
+        return self.min_length if self.phase is Phase.TAIL else _NEVER
 
     def say(self, speech_id: int) -> bool:
         """Take the sampled id; true if it is speech, false if it is eos. Raises ValueError for an id that is masked."""

@@ -65,17 +65,17 @@ class LMRunner:
 
     def pages_wanted(self, streams: list[LMStream]) -> int:
         """Pages that the next step of these streams will allocate."""
-        return sum(self._new_pages(s, s.machine.num_pending) for s in streams if s.wants_step)
+        return sum(self._new_pages(s, s.num_rows) for s in streams if s.wants_step)
 
     @torch.inference_mode()
-    def step(self, streams: list[LMStream]) -> list[int | None]:
-        """Feed every stream what waits, and let those say an id that are to: the id, or None, of each stream.
+    def step(self, streams: list[LMStream]) -> list[list[int]]:
+        """Feed every stream what waits, and let those speak that are to: the speech ids that each stream said.
 
         Streams without inputs are passed over. A stream whose logits are not finite, or whose id is not legal, ends
         with its `failure` set; the others are unaffected. Raises PoolExhausted if the pool has too few pages. Whatever
         is raised, no stream has moved: the step can be taken again, by fewer of them perhaps.
         """
-        said: list[int | None] = [None] * len(streams)
+        said: list[list[int]] = [[] for _ in streams]
         active = [index for index, stream in enumerate(streams) if stream.wants_step]
         if not active:
             return said
@@ -103,7 +103,8 @@ class LMRunner:
         for index, feed in zip(active, feeds, strict=True):
             streams[index].length += len(feed.inputs)
         for index, chosen in zip(saying, ids, strict=True):
-            said[index] = self.say(streams[index], chosen)
+            if self.say(streams[index], chosen):
+                said[index].append(chosen)
         return said
 
     def rewind(self, stream: LMStream, keep: int, seed: int) -> None:
@@ -117,7 +118,7 @@ class LMRunner:
             raise ValueError(f"cannot go back to {keep} ids: the stream {state}")
         kept = stream.tokens[:keep]
         stream.machine, stream.length = stream.machine.rewound(kept)
-        stream.tokens, stream.seed, stream.failure = kept, seed, None
+        stream.tokens, stream.seed, stream.failure, stream.drafts = kept, seed, None, []
         used = -(-stream.length // self.page_tokens)
         stream.pages, freed = stream.pages[:used], stream.pages[used:]
         self.pool.release(freed)
@@ -173,17 +174,16 @@ class LMRunner:
     def _new_pages(self, stream: LMStream, count: int) -> int:
         return max(0, -(-(stream.length + count) // self.page_tokens) - len(stream.pages))
 
-    def say(self, stream: LMStream, chosen: int) -> int | None:
-        """Take what was drawn; the id if it is speech. The stream fails over what cannot be taken."""
+    def say(self, stream: LMStream, chosen: int) -> bool:
+        """Take what was drawn; true if it is speech. The stream fails over what cannot be taken."""
         if chosen == NO_ID:
             stream.failure = InternalError(f"the language model's output is not finite after {len(stream.tokens)} ids")
-            return None
+            return False
         try:
             is_speech = stream.machine.say(chosen)
         except ValueError as error:
             stream.failure = InternalError(f"the language model's choice cannot be taken: {error}")
-            return None
-        if not is_speech:
-            return None
-        stream.tokens.append(chosen)
-        return chosen
+            return False
+        if is_speech:
+            stream.tokens.append(chosen)
+        return is_speech

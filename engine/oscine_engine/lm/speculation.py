@@ -5,9 +5,17 @@ kept as far as they are what it drew, and the first that is not is replaced by w
 any drafter and without one; a good drafter only makes them come sooner.
 """
 
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
+
+from oscine_engine.lm import noise
+
+NO_DRAFT = -2
+"""Stands where there is no guess: no id, nor the mark of numbers that are not finite."""
+Integers: TypeAlias = NDArray[np.int64]
 
 
 class Drafter(Protocol):
@@ -49,3 +57,27 @@ class Drafter(Protocol):
         [B, most pages]: pages of the rows before the anchor. lengths int32 [B]: how many rows those are.
         """
         ...
+
+
+class Lot:
+    """For benchmarks: how many guesses are kept is drawn by lot, so that a step says `mean` ids where all may be kept.
+
+    Each guess is kept with the same probability if the one before it was. count: guesses a step. Raises ValueError for
+    a mean that is not within 1 and 1 + count.
+    """
+
+    def __init__(self, mean: float, count: int) -> None:
+        if not 1 <= mean <= 1 + count:
+            raise ValueError(f"a step of {count} guesses says 1 to {1 + count} ids on average, not {mean}")
+        low, high = 0.0, 1.0
+        places = np.arange(1, count + 1)
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (middle, high) if 1 + (middle**places).sum() < mean else (low, middle)
+        self._bounds = high**places
+
+    def draw(self, seeds: Integers, said: Integers) -> Integers:
+        """Guesses kept, 0 to count, for each seed at its position; the same whenever it is asked again."""
+        uniform = noise.host_uniform(seeds, said, use=2)
+        kept: Integers = (uniform[:, None] < self._bounds).sum(1)
+        return kept

@@ -13,8 +13,9 @@ StreamState = Literal["needs_text", "running", "done"]
 class LMStream:
     """Made by `LMRunner.open`, advanced by `LMRunner.step`, freed by `LMRunner.close`.
 
-    tokens: speech ids said so far. pages, length: K/V pages held, and positions written in them. failure: why the
-    stream ended early, if its numbers went bad.
+    tokens: speech ids said so far. pages, length: K/V pages held, and positions that count in them. drafts: guesses of
+    what it says next, to be fed behind what waits and checked. failure: why the stream ended early, if its numbers went
+    bad.
     """
 
     def __init__(self, layout: Layout, prompt: Prompt, mode: Mode, seed: int, limit: int | None) -> None:
@@ -23,6 +24,7 @@ class LMStream:
         self.tokens: list[int] = []
         self.pages: list[int] = []
         self.length = 0
+        self.drafts: list[int] = []
         self.failure: InternalError | None = None
         self.closed = False
 
@@ -48,6 +50,11 @@ class LMStream:
     def speech_at_most(self) -> int:
         """Speech ids that it may come to with the text so far."""
         return self.machine.speech_at_most
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of its next step: inputs and guesses."""
+        return self.machine.num_pending + len(self.drafts)
 
     @property
     def state(self) -> StreamState:

@@ -103,3 +103,31 @@ def test_the_sampler_draws_the_same_ids(temperature: float) -> None:
     expected = torch.where(masked.amax(-1).isfinite(), sample(masked, history, keys, rule, temperature), NO_ID)
     assert expected[3] == expected[4] == NO_ID != expected[5]
     assert ids.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("forced", [False, True])
+@pytest.mark.parametrize("guesses", [1, 3, 7])
+def test_verification(guesses: int, forced: bool) -> None:
+    """All, some and no guesses kept, fewer guesses than there is room for, and draws that are no speech."""
+    from oscine_engine.runtime.kernels import lm_triton
+
+    count, window, speech_ids = 50, 5, 30
+    random = torch.Generator().manual_seed(7)
+    picks = torch.randint(0, speech_ids, (count, 1 + guesses), generator=random)
+    right = torch.arange(count)[:, None] % (guesses + 1)
+    drafts = torch.where(torch.arange(guesses) < right, picks[:, :-1], picks[:, :-1] + 1)
+    drafts[::3, guesses // 2 :] = -2
+    picks[3], picks[5, -1], picks[6, 0] = NO_ID, speech_ids + 1, speech_ids + 1
+    positions, said = torch.arange(count) * 3, torch.arange(count) * 5 - 1
+    history = torch.randint(-1, speech_ids, (count, 1 + guesses, window), generator=random)
+    kept = right[:, 0] if forced else None
+    given = (picks, drafts, kept, positions, said, history)
+    there = [None if part is None else part.to(DEVICE) for part in given]
+    wanted = twin.verify(*given, speech_ids)
+    got = lm_triton.verify(*there, speech_ids)
+    for name, ours, expected in zip(wanted._fields, got, wanted, strict=True):
+        assert ours.tolist() == expected.tolist(), name
+    assert wanted.accepted.unique().tolist() == list(range(guesses + 1))
+    stream = int(wanted.accepted.argmax())
+    recent = (history[stream, 0].tolist() + picks[stream].tolist())[: window + 1 + guesses]
+    assert wanted.history[stream].tolist() == recent[1 + guesses :][:window]

@@ -116,8 +116,7 @@ def _attend_kernel(
     weight = tl.zeros((LINES,), tl.float32)
     total = tl.zeros((LINES, WIDTH_PAD), tl.float32)
     end = tl.where(held > 0, at + held, 0)
-    place = split * KEYS
-    while place < end:
+    for place in range(split * KEYS, end, SPLITS * KEYS):
         keys = place + tl.arange(0, KEYS)
         known = keys < end
         page = tl.load(table + keys // PAGE, known, 0).to(tl.int64)
@@ -138,7 +137,6 @@ def _attend_kernel(
         value = tl.load(where + kind_size, there, 0.0).to(query.dtype)
         total = tl.dot(shares.to(query.dtype), value, total * fade[:, None], input_precision=PRECISION)
         best = peak
-        place += SPLITS * KEYS
     to = (begin + row)[:, None] * HEADS * WIDTH + head[:, None] * WIDTH + columns[None, :]
     if SPLITS == 1:
         total = total / tl.where(weight > 0, weight, 1.0)[:, None]
@@ -271,3 +269,53 @@ def sample(
         WINDOW_PAD=triton.next_power_of_2(window), num_warps=8,
     )  # fmt: skip
     return out
+
+
+@triton.jit
+def _verify_kernel(
+    picks, drafts, forced, positions, said, history, accepted, anchors, next_positions, next_said, recent,
+    SPEECH_IDS: tl.constexpr, DRAWS: tl.constexpr, DRAWS_PAD: tl.constexpr, WINDOW: tl.constexpr,
+    WINDOW_PAD: tl.constexpr, FORCED: tl.constexpr,
+):  # fmt: skip
+    stream = tl.program_id(0).to(tl.int64)
+    places = tl.arange(0, DRAWS_PAD)
+    pick = tl.load(picks + stream * DRAWS + places, places < DRAWS, -1)
+    guess = tl.load(drafts + stream * (DRAWS - 1) + places, places < DRAWS - 1, -2)
+    if FORCED:
+        kept = tl.minimum(tl.load(forced + stream), tl.sum((guess >= 0).to(tl.int64), 0))
+    else:
+        # The place behind the last guess never agrees, so there is a first one that does not.
+        kept = tl.min(tl.where(guess != pick, places, DRAWS_PAD), 0).to(tl.int64)
+    anchor = tl.sum(tl.where(places == kept, pick, 0), 0)
+    tl.store(accepted + stream, kept)
+    tl.store(anchors + stream, tl.where((anchor >= 0) & (anchor < SPEECH_IDS), anchor, 0))
+    tl.store(next_positions + stream, tl.load(positions + stream) + kept + 1)
+    tl.store(next_said + stream, tl.load(said + stream) + kept + 1)
+    window = tl.arange(0, WINDOW_PAD)
+    inside = window < WINDOW
+    place = window + kept + 1
+    old = tl.load(history + stream * DRAWS * WINDOW + place, inside & (place < WINDOW), -1)
+    new = tl.load(picks + stream * DRAWS + place - WINDOW, inside & (place >= WINDOW), -1)
+    tl.store(recent + stream * WINDOW + window, tl.where(place < WINDOW, old, new), inside)
+
+
+def verify(
+    picks: Tensor,
+    drafts: Tensor,
+    forced: Tensor | None,
+    positions: Tensor,
+    said: Tensor,
+    history: Tensor,
+    speech_ids: int,
+) -> tuple[Tensor, ...]:
+    """As `lm.verify`; what is given must be contiguous."""
+    streams, draws, window = history.shape
+    accepted, anchors, next_positions, next_said = torch.empty(4, streams, dtype=torch.int64, device=picks.device)
+    recent = picks.new_empty(streams, window)
+    _verify_kernel[(streams,)](
+        picks, drafts, picks if forced is None else forced, positions, said, history, accepted, anchors,
+        next_positions, next_said, recent,
+        SPEECH_IDS=speech_ids, DRAWS=draws, DRAWS_PAD=triton.next_power_of_2(draws), WINDOW=window,
+        WINDOW_PAD=triton.next_power_of_2(window), FORCED=forced is not None, num_warps=1,
+    )  # fmt: skip
+    return accepted, anchors, next_positions, next_said, recent
