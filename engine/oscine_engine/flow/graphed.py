@@ -23,9 +23,9 @@ from oscine_engine.flow.streams import GUIDANCE_ROWS, FlowStreams
 from oscine_engine.runtime.graphs import Graphs, Inputs, Outputs, Step
 from oscine_engine.runtime.pages import PagePool
 
-_PROGRAMS = 1024
-"""Programs of an attention that keep a GPU's memory busy: with few streams keys are shared out to come near it."""
-_MOST_SPLITS = 16
+_PROGRAMS = 256
+"""Programs of an attention that keep a GPU busy: with few streams keys are shared out to come near it."""
+_MOST_SPLITS = 8
 
 
 class _Begun(NamedTuple):

@@ -92,12 +92,6 @@ def gate_norm_modulate(
     return norm_modulate(x, shift, scale, steps, eps)
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    if x.is_cuda and _fused().suits(x, weight):
-        return _fused().linear(x, weight, bias, gelu=False)  # type: ignore[no-any-return]
-    return F.linear(x, weight, bias)
-
-
 def linear_gelu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """GELU, in its tanh form, of a linear layer."""
     if x.is_cuda:

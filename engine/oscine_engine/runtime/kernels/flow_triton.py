@@ -216,7 +216,7 @@ def _linear_kernel(
     tl.store(to, total.to(out.dtype.element_ty), present)
 
 
-_FEW_ROWS = 200
+_FEW_ROWS = 100
 """Up to here the kernel below is taken; beyond, there is work enough for torch's own."""
 _TILE = (64, 32, 128, 4)
 """Rows, outputs and inputs of a tile, and how many are on their way at once."""
@@ -261,12 +261,14 @@ def _linear(x: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor, *, shar
 
 
 @triton.jit
-def _turned(x, source, place, cos, sin, wanted, columns, WIDTH: tl.constexpr):
-    """x, the head that was loaded from `source`, turned by the angles of the positions `place` [lines, 1]."""
-    partner = tl.load(source + (columns ^ 1)[None, :], wanted, 0.0).to(tl.float32)
-    angle = place * (WIDTH // 2) + (columns // 2)[None, :]
+def _turned(x, place, valid, cos, sin, LINES: tl.constexpr, WIDTH: tl.constexpr, WIDTH_PAD: tl.constexpr):
+    """The head x, its channels turned in pairs by the angles of the positions `place`, of which `valid` have some."""
+    pairs = tl.arange(0, WIDTH_PAD // 2)
+    wanted = valid[:, None] & (pairs < WIDTH // 2)[None, :]
+    angle = place[:, None] * (WIDTH // 2) + pairs[None, :]
     c, s = tl.load(cos + angle, wanted, 1.0), tl.load(sin + angle, wanted, 0.0)
-    return (x.to(tl.float32) * c + tl.where((columns % 2 == 0)[None, :], -s, s) * partner).to(x.dtype)
+    even, odd = tl.split(tl.reshape(x.to(tl.float32), (LINES, WIDTH_PAD // 2, 2)))
+    return tl.reshape(tl.join(even * c - odd * s, even * s + odd * c), (LINES, WIDTH_PAD)).to(x.dtype)
 
 
 @triton.jit
@@ -291,21 +293,32 @@ def _attend_kernel(
     _follow(OVERLAP)
     pair, head, split = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     stream, row = pair // 2, pair % 2
-    start, count = tl.load(starts + stream), tl.load(frames + stream)
-    step = tl.load(steps + stream).to(tl.int64)
     lines, columns = tl.arange(0, CHUNK_PAD), tl.arange(0, WIDTH_PAD)
     inside = (columns < WIDTH)[None, :]
-    wanted = (lines < count)[:, None] & inside
     whole = (lines < CHUNK)[:, None] & inside
-    place_of = start + lines[:, None]
-    source = qkv + (pair * CHUNK + lines[:, None]).to(tl.int64) * 3 * INNER + head * WIDTH
-    query = tl.load(source + columns[None, :], wanted, 0.0)
+    source = qkv + (pair * CHUNK + lines[:, None]) * (3 * INNER) + head * WIDTH + columns[None, :]
+    query = tl.load(source, whole, 0.0)
+    start, count = tl.load(starts + stream), tl.load(frames + stream)
+    step = tl.load(steps + stream).to(tl.int64)
+    last = start // CHUNK
+    rows = tl.num_programs(0) * CHUNK
+    line = pair * CHUNK + lines
+    to = out + (split * rows + line[:, None]) * INNER + head * WIDTH + columns[None, :]
+    # [2 (peak, weight), shares, heads, rows]
+    peaks = sums + (split * HEADS + head) * rows + line
+    weights = peaks + SPLITS * HEADS * rows
+    if (count == 0) | (split > last):
+        if SPLITS == 1:
+            tl.store(to, tl.zeros((CHUNK_PAD, WIDTH_PAD), out.dtype.element_ty), whole)
+        else:
+            tl.store(weights, tl.zeros((CHUNK_PAD,), tl.float32), lines < CHUNK)
+        return
+    valid = lines < count
     if head == 0:
-        query = _turned(query, source, place_of, cos, sin, wanted, columns, WIDTH)
+        query = _turned(query, start + lines, valid, cos, sin, CHUNK_PAD, WIDTH, WIDTH_PAD)
     best = tl.full((CHUNK_PAD,), float("-inf"), tl.float32)
     weight = tl.zeros((CHUNK_PAD,), tl.float32)
     total = tl.zeros((CHUNK_PAD, WIDTH_PAD), tl.float32)
-    last = start // CHUNK
     base = pool + step * step_size + layer_offset + row * row_size + head * WIDTH
     base += lines[:, None] * INNER + columns[None, :]
     for place in range(split, last, SPLITS):
@@ -313,59 +326,59 @@ def _attend_kernel(
         key = tl.load(where, whole, 0.0)
         value = tl.load(where + kind_size, whole, 0.0)
         best, weight, total = _seen(query, key, value, lines < CHUNK, factor, best, weight, total, PRECISION)
-    if (last % SPLITS == split) & (count > 0):
+    if last % SPLITS == split:
         # The chunk's own keys and values: from where they are, and into their page for the chunks after it.
-        key = tl.load(source + INNER + columns[None, :], wanted, 0.0)
-        if head == 0:
-            key = _turned(key, source + INNER, place_of, cos, sin, wanted, columns, WIDTH)
-        value = tl.load(source + 2 * INNER + columns[None, :], wanted, 0.0)
+        wanted = valid[:, None] & inside
+        key = tl.load(source + INNER, wanted, 0.0)
+        value = tl.load(source + 2 * INNER, wanted, 0.0)
         where = base + tl.load(pages + stream * most + last).to(tl.int64) * page_size
+        if head == 0:
+            key = _turned(key, start + lines, valid, cos, sin, CHUNK_PAD, WIDTH, WIDTH_PAD)
         tl.store(where, key, wanted)
         tl.store(where + kind_size, value, wanted)
-        best, weight, total = _seen(query, key, value, lines < count, factor, best, weight, total, PRECISION)
-    line = (pair * CHUNK + lines).to(tl.int64)
+        best, weight, total = _seen(query, key, value, valid, factor, best, weight, total, PRECISION)
     if SPLITS == 1:
         total = total / tl.where(weight == 0, 1.0, weight)[:, None]
-        to = out + line[:, None] * INNER + head * WIDTH + columns[None, :]
-        tl.store(to, total.to(out.dtype.element_ty), whole)
     else:
-        rows = tl.num_programs(0).to(tl.int64) * CHUNK
-        pair_sums = sums + ((split * rows + line) * HEADS + head) * 2
-        tl.store(pair_sums, best, lines < CHUNK)
-        tl.store(pair_sums + 1, weight, lines < CHUNK)
-        if (split <= last) & (count > 0):
-            to = out + (split * rows + line[:, None]) * INNER + head * WIDTH + columns[None, :]
-            tl.store(to, total, whole)
+        tl.store(peaks, best, lines < CHUNK)
+        tl.store(weights, weight, lines < CHUNK)
+    tl.store(to, total.to(out.dtype.element_ty), whole)
 
 
 @triton.jit
 def _merge_kernel(
-    parts, sums, out, rows,
-    HEADS: tl.constexpr, INNER: tl.constexpr, TILE: tl.constexpr, WIDTH: tl.constexpr, SPLITS: tl.constexpr,
-    SPLITS_PAD: tl.constexpr, OVERLAP: tl.constexpr,
+    parts, sums, out,
+    HEADS: tl.constexpr, WIDTH: tl.constexpr, TILE: tl.constexpr, WIDTH_PAD: tl.constexpr, SPLITS: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ):  # fmt: skip
     _follow(OVERLAP)
-    row = tl.program_id(0).to(tl.int64)
-    columns = tl.program_id(1) * TILE + tl.arange(0, TILE)[None, :]
-    splits = tl.arange(0, SPLITS_PAD)[:, None]
-    inside = (columns < INNER) & (splits < SPLITS)
-    line = splits * rows + row
-    pair_sums = sums + (line * HEADS + columns // WIDTH) * 2
-    peak, share = tl.load(pair_sums, inside, float("-inf")), tl.load(pair_sums + 1, inside, 0.0)
-    # Shares without a key weigh nothing and were not written; ones that are not numbers must not be lost.
-    held = inside & (share != 0)
-    fade = tl.where(held, tl.exp2(peak - tl.max(peak, 0)[None, :]), 0.0)
-    total = tl.sum(fade * tl.load(parts + line * INNER + columns, held, 0.0), 0)
-    weight = tl.sum(fade * share, 0)
-    total = total / tl.where(weight == 0, 1.0, weight)
-    columns = tl.program_id(1) * TILE + tl.arange(0, TILE)
-    tl.store(out + row * INNER + columns, total.to(out.dtype.element_ty), columns < INNER)
+    row, rows = tl.program_id(0), tl.num_programs(0)
+    heads, columns = tl.program_id(1) * TILE + tl.arange(0, TILE), tl.arange(0, WIDTH_PAD)
+    inside = (heads < HEADS)[:, None] & (columns < WIDTH)[None, :]
+    # Shares without a key weigh nothing and have written no more than that.
+    best = tl.full((TILE,), float("-inf"), tl.float32)
+    for split in tl.static_range(SPLITS):
+        at = sums + (split * HEADS + heads) * rows + row
+        peak, share = tl.load(at, heads < HEADS, 0.0), tl.load(at + SPLITS * HEADS * rows, heads < HEADS, 0.0)
+        best = tl.maximum(best, tl.where(share != 0, peak, float("-inf")))
+    weight = tl.zeros((TILE,), tl.float32)
+    total = tl.zeros((TILE, WIDTH_PAD), tl.float32)
+    for split in tl.static_range(SPLITS):
+        at = sums + (split * HEADS + heads) * rows + row
+        peak, share = tl.load(at, heads < HEADS, 0.0), tl.load(at + SPLITS * HEADS * rows, heads < HEADS, 0.0)
+        fade = tl.where(share != 0, tl.exp2(peak - best), 0.0)
+        weight += fade * share
+        where = parts + (split * rows + row) * (HEADS * WIDTH) + heads[:, None] * WIDTH + columns[None, :]
+        total += fade[:, None] * tl.load(where, inside & (share != 0)[:, None], 0.0)
+    total = total / tl.where(weight == 0, 1.0, weight)[:, None]
+    to = out + row * (HEADS * WIDTH) + heads[:, None] * WIDTH + columns[None, :]
+    tl.store(to, total.to(out.dtype.element_ty), inside)
 
 
-_STAGES = 3
-"""Rounds of keys and values on their way at once."""
+_STAGES = 5
+"""Of the loop over pages; two of them are spent on finding a page, so keys and values are fetched two rounds ahead."""
 _REGISTERS: int | None = 168
-"""Most registers of a thread in 16 bit: left alone it takes 239, and two programs fill a multiprocessor, not three."""
+"""Most registers of a thread in 16 bit: with more, two programs fill a multiprocessor, and not three."""
 
 
 def attend(
@@ -380,7 +393,7 @@ def attend(
     out = qkv.new_empty(rows, inner)
     whole = splits == 1
     parts = out if whole else torch.empty(splits, rows, inner, dtype=torch.float32, device=qkv.device)
-    sums = cos if whole else torch.empty(splits, rows, heads, 2, dtype=torch.float32, device=qkv.device)
+    sums = cos if whole else torch.empty(2, splits, heads, rows, dtype=torch.float32, device=qkv.device)
     _attend_kernel[(pairs, heads, splits)](
         qkv, cos, sin, pool, *places, parts, sums, batch.pages.stride(0), *sizes, _LOG2_E / width**0.5,
         HEADS=heads, CHUNK=chunk, INNER=inner, WIDTH=width, CHUNK_PAD=_side(chunk), WIDTH_PAD=_side(width),
@@ -389,11 +402,11 @@ def attend(
         maxnreg=None if qkv.dtype == torch.float32 else _REGISTERS, **_early(),
     )  # fmt: skip
     if not whole:
-        tile = min(256, triton.next_power_of_2(inner))
-        _merge_kernel[(rows, triton.cdiv(inner, tile))](
-            parts, sums, out, rows,
-            HEADS=heads, INNER=inner, TILE=tile, WIDTH=width, SPLITS=splits,
-            SPLITS_PAD=triton.next_power_of_2(splits), **_early(),
+        tile = min(4, triton.next_power_of_2(heads))
+        _merge_kernel[(rows, triton.cdiv(heads, tile))](
+            parts, sums, out,
+            HEADS=heads, WIDTH=width, TILE=tile, WIDTH_PAD=triton.next_power_of_2(width), SPLITS=splits, num_warps=1,
+            **_early(),
         )  # fmt: skip
     return out
 
