@@ -35,7 +35,7 @@ def seconds(item: Item) -> float:
     """Reckoned time to say one item."""
     match item.kind:
         case Spoken.WORD:
-            capitals = sum(character.isupper() for character in item.text)
+            capitals = 0 if item.text.islower() else sum(character.isupper() for character in item.text)
             letters = len(item.text) - capitals
             return max(_SHORTEST_WORD, letters * _PER_CHARACTER[Spoken.WORD] + capitals * _CAPITAL)
         case Spoken.MARK:

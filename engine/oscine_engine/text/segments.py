@@ -42,9 +42,15 @@ _TITLES = frozenset(
 _DOUBTFUL = frozenset("no nos etc inc ltd co jr sr a.m p.m ave blvd est al vol ed pp min max".split())
 _GOES_ON = frozenset("mr mrs ms dr prof mt gen capt sgt rev fig vs approx e.g i.e cf ext rm apt".split())
 """Before a full stop at the end of what is there, these promise more. Months and St. may well end a sentence."""
+_PLAIN_RUN = re.compile("[a-z ]+")
+"""Behind a small letter, blanks aside, nothing of this ends a sentence or begins another."""
+_PLAIN_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz")
 _LAST_WORD = re.compile(r"[^\W\d_]+(?:\.[^\W\d_]+)*$")
 _LONGEST_SILENCE = 1000
 """Characters without anything to say that are kept for the next sentence; more are handed out as they are."""
+_LETTER_MS = 70
+_SHARE_AT_BLANK = 0.8
+"""Of the longest sentence, beyond which a blank will do to cut at."""
 _RECENT = 60
 """Characters looked back at; longer words are no abbreviations."""
 
@@ -53,10 +59,13 @@ class SentenceStream:
     """Splits one session's text. For every way of cutting a text into pushes the sentences are the same."""
 
     def __init__(self, longest_s: float = 20.0) -> None:
-        self._longest_s = longest_s
+        self._longest_ms = round(1000 * longest_s)
         self._text = ""
-        self._speech_s = 0.0
+        self._speech_ms = 0
+        """Whole numbers: the sum is the same however the text was cut."""
         self._speaks = False
+        self._plain = False
+        """The last character, blanks aside, is a small Latin letter."""
 
     @property
     def pending(self) -> str:
@@ -71,9 +80,30 @@ class SentenceStream:
     def push(self, text: str) -> list[str]:
         """Sentences that `text` finishes, with the blanks behind them."""
         finished: list[str] = []
-        for character in text:
-            finished += self._one(character)
+        at = 0
+        while at < len(text):
+            if (run := self._plain_run(text, at)) > at:
+                self._text += text[at:run]
+                self._plain = self._speaks = True
+                at = run
+            else:
+                finished += self._one(text[at])
+                at += 1
         return finished
+
+    def _plain_run(self, text: str, at: int) -> int:
+        """Where a run from `at` on ends that only makes the sentence longer, its time counted; `at` if none does."""
+        if not (self._plain or (not self._text and text[at] in _PLAIN_LETTERS)):
+            return at
+        run = _PLAIN_RUN.match(text, at)
+        if run is None:
+            return at
+        letters = run.end() - at - text.count(" ", at, run.end())
+        speech_ms = self._speech_ms + letters * _LETTER_MS
+        if speech_ms >= _SHARE_AT_BLANK * self._longest_ms:
+            return at
+        self._speech_ms = speech_ms
+        return run.end()
 
     def flush(self) -> list[str]:
         """What is left, as a last sentence, even if it has nothing to say; the stream is as new afterwards."""
@@ -82,7 +112,7 @@ class SentenceStream:
         return [rest] if rest else []
 
     def _start(self) -> None:
-        self._text, self._speech_s, self._speaks = "", 0.0, False
+        self._text, self._speech_ms, self._speaks, self._plain = "", 0, False, False
 
     def _one(self, character: str) -> list[str]:
         """A sentence can end before a character and with it."""
@@ -91,7 +121,8 @@ class SentenceStream:
             finished.append(self._text)
             self._start()
         self._text += character
-        self._speech_s += _speech_seconds(character)
+        self._speech_ms += _speech_ms(character)
+        self._plain = character in _PLAIN_LETTERS or (self._plain and character == " ")
         self._speaks = self._speaks or character.isalnum() or character in _SIGNS
         if self._over(character):
             finished.append(self._text)
@@ -104,10 +135,10 @@ class SentenceStream:
         return _ends_with(self._text[-_RECENT:]) or self._too_long(character)
 
     def _too_long(self, character: str) -> bool:
-        share = self._speech_s / self._longest_s
+        share = self._speech_ms / self._longest_ms
         if share >= 0.5 and character in _SOFT and not self._text[-2:-1].isdigit():
             return True
-        return share >= 1.0 or (share >= 0.8 and (character.isspace() or _HAN.match(character) is not None))
+        return share >= 1.0 or (share >= _SHARE_AT_BLANK and (character.isspace() or _HAN.match(character) is not None))
 
 
 def _finished(text: str) -> bool:
@@ -187,11 +218,11 @@ def _last_word(body: str) -> str:
     return found.group() if found else ""
 
 
-def _speech_seconds(character: str) -> float:
+def _speech_ms(character: str) -> int:
     """Rough speaking time of one character, so that no text, however odd, makes a segment without bound."""
     if character in _SIGNS or (character.isalnum() and not character.isalpha()):
-        return 0.3
+        return 300
     # A capital may be said by its name.
     if _HAN.match(character) or character.isupper():
-        return 0.2
-    return 0.07 if character.isalpha() else 0.0
+        return 200
+    return _LETTER_MS if character.isalpha() else 0

@@ -1,6 +1,7 @@
 """Text to ids, for the released byte-level BPE and for the small mark tokenizer of the embedded voice alike."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 
 import tokenizers
@@ -13,6 +14,9 @@ QWEN2_SPECIALS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 QWEN2_PATTERN = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
+_SHORT, _KNOWN = 24, 1 << 14
+"""Characters of a piece that is worth remembering, and how many are: most words of a text were said before, and asking
+the backend takes longer than all else that is done for a word."""
 _QWEN2_BASE_SIZE = 151643
 _QWEN2_END_OF_PROMPT = 151646
 
@@ -25,6 +29,7 @@ class Tokenizer:
 
     def __init__(self, backend: tokenizers.Tokenizer) -> None:
         self._backend = backend
+        self._known = lru_cache(_KNOWN)(self._ids)
         self.vocab_size: int = backend.get_vocab_size(with_added_tokens=True)
         self.end_of_prompt: int = self.id(END_OF_PROMPT)
         self.control_ids: frozenset[int] = frozenset(
@@ -58,8 +63,10 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Ids of `text`, added tokens included; characters outside a small vocabulary are dropped."""
-        ids: list[int] = self._backend.encode(text, add_special_tokens=False).ids
-        return ids
+        return list(self._known(text) if len(text) <= _SHORT else self._ids(text))
+
+    def _ids(self, text: str) -> tuple[int, ...]:
+        return tuple(self._backend.encode(text, add_special_tokens=False).ids)
 
     def decode(self, ids: Iterable[int]) -> str:
         """Text of `ids`, added tokens written out."""
