@@ -3,8 +3,8 @@
     python -m bench.gpu.loop [--streams 32] [--precision float16] [--seconds 15] [--tiny]
 
 Random weights of the released sizes; as many streams as given speak without a pause, 4.4 s a sentence, to listeners who
-take all at once. Host time is all of a turn but what it waits for the device, in `Graphs.wait` and `Graphs.keep_up`;
-with it go the parts of it, by what was called. `--tiny` uses small sizes, which also run on a CPU.
+take all at once. Host time is all of a turn but what it waits for events of the device; with it go the parts of it, by
+what was called (those of a runner's step are within the step). `--tiny` uses small sizes, which also run on a CPU.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from oscine_engine.port import PortEvent, StreamOptions
 from oscine_engine.runtime import core as cores
 from oscine_engine.runtime.core import Core
 from oscine_engine.runtime.device import Device, DeviceLimits
-from oscine_engine.runtime.graphs import Graphs, Inputs
+from oscine_engine.runtime.graphs import Inputs
 from oscine_engine.runtime.stream import Stream
 from oscine_engine.runtime.trace import Ticked, Trace
 from oscine_engine.scheduler.views import Stage
@@ -97,6 +97,9 @@ def make(options: argparse.Namespace, events: list[Trace]) -> Device:
 def drive(options: argparse.Namespace) -> bool:
     events: list[Trace] = []
     device = make(options, events)
+    watch = Stopwatch()
+    # Before anything is captured: runners keep the bound method.
+    watch.wrap(torch.cuda.CUDAGraph, "replay", "launch")
     device.read_prompts()
     began = time.perf_counter()
     core = device.make_core()
@@ -107,9 +110,7 @@ def drive(options: argparse.Namespace) -> bool:
     for stage, curve in zip(Stage, (core.costs.lm, core.costs.flow, core.costs.vocoder), strict=True):
         print(f"{stage.name.lower():8} " + " ".join(f"{rows}:{1e3 * seconds:.2f}" for rows, seconds in curve.points))
     print(f"context  {1e6 * core.costs.context_s:.3f} us a frame")
-    watch = Stopwatch()
-    watch.wrap(Graphs, "wait", "waiting")
-    watch.wrap(Graphs, "keep_up", "waiting")
+    watch.wrap(torch.cuda.Event, "synchronize", "waiting")
     watch.wrap(Inputs, "send", "send")
     watch.wrap(cores, "pick", "pick")
     picked: Callable[..., Any] = getattr(cores, "pick")  # noqa: B009

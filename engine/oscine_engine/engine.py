@@ -24,7 +24,7 @@ class Engine(Front):
 
     def __init__(self, checkpoint: Checkpoint, settings: EngineSettings, observe: Observe | None = None) -> None:
         self._device = Device(
-            checkpoint, settings.limits, settings.device, precision=settings.precision, observe=observe
+            checkpoint, settings, settings.device, precision=settings.precision, observe=observe
         )
         super().__init__(
             self._device.loop,

@@ -41,13 +41,12 @@ class DeviceLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class EngineSettings:
-    """One engine: its model, its device and its limits.
+class EngineSettings(DeviceLimits):
+    """One engine: its limits, its model and its device.
 
     model: a model directory; None is the embedded voice. lm_file: "llm", or "llm.rl" for the reinforced variant.
     precision: see `Precision`; on a CPU it is float32. threads: CPU threads of one tick, set for the whole process; the
     embedded voice's steps are too short to share out.
-    max_streams, max_waiting_s, utilisation, voice_bytes: see `DeviceLimits`.
     Raises InvalidInput for limits that nothing could run under.
     """
 
@@ -56,17 +55,9 @@ class EngineSettings:
     device: str = "cpu"
     precision: Precision = "float32"
     threads: int = 1
-    max_streams: int = 8
-    max_waiting_s: float = 10.0
-    utilisation: float = UTILISATION
-    voice_bytes: int = 1 << 30
     session: SessionLimits = field(default_factory=SessionLimits)
 
     def __post_init__(self) -> None:
+        DeviceLimits.__post_init__(self)
         if self.threads < 1:
             raise InvalidInput(f"threads must be at least 1, not {self.threads}")
-        _ = self.limits
-
-    @property
-    def limits(self) -> DeviceLimits:
-        return DeviceLimits(self.max_streams, self.max_waiting_s, self.utilisation, self.voice_bytes)

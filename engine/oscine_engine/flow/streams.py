@@ -144,6 +144,8 @@ class FlowStreams(ABC):
     def take_mel(self, stream: FlowStream) -> Tensor:
         """Finished mel not taken before, [n, 80], prompt frames left out; n is 0 when there is none."""
         out, stream.out = stream.out, []
+        if len(out) == 1:
+            return out[0]
         return torch.cat(out) if out else stream.prefix_mel.new_zeros(0, self.config.output_size)
 
     @abstractmethod

@@ -11,11 +11,11 @@ import logging
 import math
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 
@@ -32,6 +32,7 @@ from oscine_engine.lm.graphed import GraphedLM
 from oscine_engine.lm.interleave import Prompt
 from oscine_engine.lm.packed import page_shape as lm_page_shape
 from oscine_engine.lm.runner import LMRunner
+from oscine_engine.lm.speculation import Drafter
 from oscine_engine.port import StreamOptions
 from oscine_engine.runtime import warm_up
 from oscine_engine.runtime.core import Bounds, Clock, Core
@@ -69,6 +70,8 @@ WORKING_BYTES = 8 << 30
 """Of a GPU's memory, for graphs, activations and libraries."""
 MEMORY_SHARE = 0.9
 """Of what is free besides, the part that pages take."""
+PROGRESS_S = 2.0
+"""Between two lines of progress."""
 READ_AHEAD = 2
 """Segments of a stream that may hold language model pages at once."""
 
@@ -103,6 +106,8 @@ class Device:
         graphed: bool | None = None,
         head_start: int = HEAD_START,
         warmed: bool | None = None,
+        drafter: Callable[[PagePool], Drafter] | None = None,
+        forced_acceptance: float | None = None,
         costs: CostModel | None = None,
         observe: Observe | None = None,
         clock: Clock = time.monotonic,
@@ -111,7 +116,9 @@ class Device:
 
         precision: see `Precision`; float32 where nothing is graphed. graphed: whether steps have fixed shapes and
         become CUDA graphs; None: on a GPU. head_start: new tokens in a stream's first chunk, at most 22. warmed:
-        whether `start` says everyday sentences to nobody first; None: on a GPU.
+        whether `start` says everyday sentences to nobody first; None: on a GPU. drafter: makes what guesses the next
+        speech ids, for streams whose keys and values are in the given pool; only where steps have fixed shapes.
+        forced_acceptance: for benchmarks, so many ids a step whatever was guessed.
         """
         # Read when the first convolution runs. oneDNN keeps a kernel for every shape it has seen, up to 1024 of them:
         # some 100 MiB after a few hundred sentences, and no faster than with the last 64.
@@ -144,9 +151,18 @@ class Device:
         self.lm: LMRunner
         self.flow: FlowStreams
         self.vocoder: VocoderRunner
+        guessing: dict[str, Any] = {}
+        if drafter is not None:
+            guessing = {"drafter": drafter(lm_pool), "forced_acceptance": forced_acceptance}
         if self._graphed:
             self.lm = GraphedLM(
-                lm, lm_pool, config.sampling, config.text, max_streams=streams, max_positions=self._positions
+                lm,
+                lm_pool,
+                config.sampling,
+                config.text,
+                max_streams=streams,
+                max_positions=self._positions,
+                **guessing,
             )
             self.vocoder = GraphedVocoder(checkpoint.vocoder, sines, max_streams=streams)
         else:
@@ -270,7 +286,7 @@ class Device:
         limits, config = self._limits, self.flow.config
         for runner in (self.lm, self.flow, self.vocoder):
             if isinstance(runner, GraphedLM | GraphedFlow | GraphedVocoder):
-                runner.capture(lambda what: log.info("capturing: %s", what))
+                _capture(runner)
         costs = self._costs or measure(self.lm, self.flow, self.vocoder, limits.max_streams, stepped=self._graphed)
         self.voice_cache.warm(self._voices)
         frames = [config.token_mel_ratio * voice.flow_speech_tokens.numel() for voice in self._voices.values()]
@@ -329,3 +345,19 @@ class Device:
             guard=SegmentGuard(self._rules(stream.options), seed),
             draws=[(0, seed)],
         )
+
+
+def _capture(runner: GraphedLM | GraphedFlow | GraphedVocoder) -> None:
+    """Capture the runner's steps, telling how far it is once in PROGRESS_S."""
+    began = told = time.monotonic()
+    count = 0
+
+    def progress(what: str) -> None:
+        nonlocal told, count
+        count += 1
+        if (now := time.monotonic()) - told >= PROGRESS_S:
+            told = now
+            log.info("capturing CUDA graphs: %s", what)
+
+    runner.capture(progress)
+    log.info("captured %d CUDA graphs of %s in %.1f s", count, type(runner).__name__, time.monotonic() - began)

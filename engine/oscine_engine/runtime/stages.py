@@ -18,6 +18,7 @@ from oscine_engine.errors import InternalError, InvalidInput, OscineError, Overl
 from oscine_engine.flow.stream import FlowStream
 from oscine_engine.flow.streams import FlowStreams
 from oscine_engine.guards.segment import Retry
+from oscine_engine.lm.interleave import Phase
 from oscine_engine.lm.runner import LMRunner
 from oscine_engine.runtime.lane import Lane, Segment
 from oscine_engine.runtime.trace import Said
@@ -177,8 +178,9 @@ class Stages:
         lm = segment.lm
         if lm.failure is not None:
             return lm.failure
-        done = lm.state == "done"
-        said = segment.guard.said(lm.tokens, text=segment.text, done=done, capped=lm.capped)
+        machine = lm.machine
+        done = machine.phase is Phase.DONE
+        said = segment.guard.said(lm.tokens, text=segment.text, done=done, capped=machine.capped)
         if isinstance(said.verdict, Retry):
             self._retry(segment, said.verdict)
             return None
@@ -226,7 +228,10 @@ class Stages:
         stepped: list[tuple[int, Lane, Segment | None, FlowStream]] = []
         for place, lane in enumerate(lanes):
             segment = None if lane.voice.prefix is None else lane.solving
-            flow = _own(self._begun, lane, segment)
+            if segment is not None and (open_ := segment.flow) is not None and open_.chunk is not None:
+                flow: FlowStream | OscineError | None = open_
+            else:
+                flow = _own(self._begun, lane, segment)
             if isinstance(flow, OscineError):
                 outcomes[place] = flow
             elif flow is not None:
