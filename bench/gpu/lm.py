@@ -1,0 +1,469 @@
+"""The language model on a GPU: is it right, and how fast is it?
+
+    python -m bench.gpu.lm [--dtype bfloat16] [--only kernels,logits,step] [--tiny]
+
+Random weights of the released sizes. Sections, each of which may fail without hiding the others:
+
+    kernels    every kernel against its twin in float32 on the CPU
+    logits     a text and 40 ids after it, alone, in company and with guesses, against the runner for a CPU in float32
+    same       ids of many seeds with true, false and no guesses: shares that agree (rounding decides where they do not)
+    step       ms of a step by streams and guesses: on the device alone, from call to result, and the host's share
+    read       ms of reading a text of 128 rows, alone and beside 31 streams that speak
+    attention  us of one layer's attention by shares of the keys
+    sampler    us of sampling
+    profile    which kernels a step of one stream spends its time in
+
+Guesses cost nothing here: they are looked up. `bench.gpu.draft` times the draft network. `--tiny` uses small sizes,
+which also run on a CPU.
+"""
+
+import argparse
+import copy
+import statistics
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from oscine_engine.config import LMConfig, SamplingConfig, TextRules
+from oscine_engine.lm import noise
+from oscine_engine.lm.graphed import GraphedLM
+from oscine_engine.lm.interleave import Prompt
+from oscine_engine.lm.network import SpeechLM
+from oscine_engine.lm.packed import page_shape
+from oscine_engine.lm.runner import LMRunner
+from oscine_engine.lm.sampling import NO_ID, mask_logits, sample
+from oscine_engine.lm.stream import LMStream
+from oscine_engine.runtime.kernels import lm as twin
+from oscine_engine.runtime.pages import PagePool
+
+FULL = LMConfig()
+TINY = LMConfig(
+    hidden_size=64,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    intermediate_size=96,
+    vocab_size=300,
+    speech_token_size=200,
+    decoder_rows=210,
+)
+RULES = TextRules(min_token_text_ratio=20, max_token_text_ratio=20)
+PAGE_TOKENS = 256
+GUESSES = 7
+POSITIONS = 2048
+KERNEL_ERROR = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
+LOGIT_ERROR = {torch.float32: 1e-3, torch.float16: 0.02, torch.bfloat16: 0.1}
+"""Largest root mean square of the error that passes, in shares of the logits' own deviation."""
+TARGETS = {(1, 1): 0.9, (1, 8): 1.1}
+"""ms a step by streams and rows of each."""
+
+
+class Known:
+    """Guesses the ids of a table, whatever was said; `wrong` is added to them. Fit for a CUDA graph."""
+
+    layers = (0,)
+
+    def __init__(self, table: Tensor, wrong: int = 0) -> None:
+        self.count = GUESSES
+        self._table = table
+        self._wrong = wrong
+        self._places = torch.arange(GUESSES, device=table.device)
+
+    def remember(self, features: Tensor, positions: Tensor, slots: Tensor) -> None:
+        pass
+
+    def propose(self, *given: Tensor) -> Tensor:
+        said = given[3]
+        return self._table[(said[:, None] + self._places) % len(self._table)] + self._wrong
+
+
+class Bench:
+    def __init__(self, config: LMConfig, device: torch.device, dtype: torch.dtype) -> None:
+        self.config, self.device, self.dtype = config, device, dtype
+        self.sampling = SamplingConfig()
+        self.failures: list[str] = []
+        torch.manual_seed(3)
+        self.lm = SpeechLM(config).eval()
+        with torch.no_grad():
+            self.lm.llm_decoder.weight.mul_(5)
+        self.lm_there = copy.deepcopy(self.lm).to(device)
+        random = torch.Generator().manual_seed(4)
+        self.table = torch.randint(0, config.speech_token_size, (64,), generator=random)
+        self.table_there = self.table.to(device)
+
+    def check(self, name: str, good: bool) -> str:
+        if not good:
+            self.failures.append(name)
+        return "" if good else "   <-- FAILED"
+
+    def runner(self, dtype: torch.dtype, streams: int, drafter: Any = None, **more: Any) -> GraphedLM:
+        pool = PagePool(streams * 4 + 8, page_shape(self.config, PAGE_TOKENS), dtype=dtype, device=self.device)
+        return GraphedLM(
+            copy.deepcopy(self.lm_there).to(dtype),
+            pool,
+            self.sampling,
+            RULES,
+            max_streams=streams,
+            max_positions=POSITIONS,
+            drafter=drafter,
+            **more,
+        )
+
+    def begun(self, runner: LMRunner, seed: int, text: int = 30, rows: int = 90) -> LMStream:
+        ids = [(seed * 31 + i * 7) % self.config.vocab_size for i in range(rows + text)]
+        stream = runner.open(Prompt(tuple(ids[:rows])), seed=seed)
+        stream.add_text(ids[rows:])
+        stream.end_text()
+        return stream
+
+    def elapsed(self, work: Callable[[], object], repeats: int = 20, *, captured: bool = False) -> float:
+        """us of one call on the device; launched through a graph, so that the host does not count."""
+        if self.device.type != "cuda":
+            start = time.perf_counter()
+            work()
+            return 1e6 * (time.perf_counter() - start)
+        replay = work
+        if not captured:
+            work()
+            torch.cuda.synchronize()
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                for _ in range(10):
+                    work()
+            replay = graph.replay
+        replay()
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        for _ in range(repeats):
+            replay()
+        end.record()
+        end.synchronize()
+        return float(1e3 * begin.elapsed_time(end) / repeats / (1 if captured else 10))
+
+    # --- kernels
+
+    def kernels(self) -> None:
+        for dtype in (torch.float32, torch.float16, torch.bfloat16):
+            for name, ours, expected in self._kernel_cases(dtype):
+                error = _error(ours.float().cpu(), expected.float())
+                print(f"  {name:32} {str(dtype)[6:]:9} error {error:.1e}", end="")
+                print(self.check(f"kernel {name}", error < KERNEL_ERROR[dtype]))
+        self._check_sampler()
+
+    def _kernel_cases(self, dtype: torch.dtype) -> list[tuple[str, Tensor, Tensor]]:
+        config, there = self.config, self.device
+        random = torch.Generator().manual_seed(5)
+
+        def drawn(*shape: int) -> Tensor:
+            return torch.randn(*shape, generator=random).to(dtype)
+
+        hidden, wide = config.hidden_size, config.intermediate_size
+        x, y, weight = drawn(37, hidden).float(), drawn(37, hidden), drawn(hidden)
+        gated = drawn(37, 2 * wide)
+        cases = [
+            ("add_norm", twin.add_norm(x.to(there, copy=True), y.to(there), weight.to(there), 1e-6),
+             twin.add_norm(x.clone(), y.float(), weight.float(), 1e-6)),
+            ("silu_times", twin.silu_times(gated.to(there)), twin.silu_times(gated.float())),
+        ]  # fmt: skip
+        for most, lengths in ((1, [(700, 1), (5, 1), (300, 1)]), (8, [(300, 8), (40, 3), (0, 8)]), (16, [(0, 120)])):
+            for splits in (1, 4):
+                cases += self._attention_case(dtype, most, lengths, splits, drawn)
+        return cases
+
+    def _attention_case(
+        self, dtype: torch.dtype, most: int, lengths: list[tuple[int, int]], splits: int, drawn: Callable[..., Tensor]
+    ) -> list[tuple[str, Tensor, Tensor]]:
+        config, there = self.config, self.device
+        heads, kv_heads, width = config.num_attention_heads, config.num_key_value_heads, config.head_dim
+        pages = 4 * len(lengths)
+        cache = drawn(pages + 1, 2, kv_heads, PAGE_TOKENS, width)
+        rows = sum(count for _, count in lengths)
+        qkv = drawn(rows, (heads + 2 * kv_heads) * width)
+        angles = torch.arange(POSITIONS)[:, None] * 10000.0 ** -(torch.arange(width // 2) * 2 / width)
+        tables = 1 + torch.arange(pages, dtype=torch.int32).flip(0).view(len(lengths), 4)
+        positions, slots, tiles, row = [], [], [], 0
+        for sequence, (start, count) in enumerate(lengths):
+            for at in range(start, start + count):
+                positions.append(at)
+                slots.append(int(tables[sequence, at // PAGE_TOKENS]) * PAGE_TOKENS + at % PAGE_TOKENS)
+            cuts = range(0, count, most)
+            tiles += [(row + first, min(most, count - first), start + first, sequence) for first in cuts]
+            row += count
+        numbers = torch.tensor(tiles, dtype=torch.int32).T.contiguous()
+        where, slot = torch.tensor(positions), torch.tensor(slots)
+        shape = twin.Tiles(*numbers, tables=tables, most=most, splits=splits)
+        far = twin.Tiles(*numbers.to(there), tables=tables.to(there), most=most, splits=splits)
+        turns = (angles.cos(), angles.sin())
+        moved, caches = [part.to(there) for part in turns], (cache.to(there), cache.float())
+        twin.write(qkv.to(there), where.to(there), slot.to(there), *moved, caches[0], heads)
+        twin.write(qkv.float(), where, slot, *turns, caches[1], heads)
+        ours = twin.attend(qkv.to(there), where.to(there), *moved, caches[0], heads, far)
+        wanted = twin.attend(qkv.float(), where, *turns, caches[1], heads, shape)
+        name = f"tiles of {most}, {splits} shares"
+        return [(f"write, {name}", caches[0], caches[1]), (f"attend, {name}", ours, wanted)]
+
+    def _check_sampler(self) -> None:
+        if self.device.type != "cuda":
+            return
+        from oscine_engine.runtime.kernels import lm_triton
+
+        rule, speech_ids, count = self.sampling, self.config.speech_token_size, 512
+        random = torch.Generator().manual_seed(6)
+        logits = torch.randn(count, self.config.decoder_rows, generator=random) * torch.linspace(0.5, 6, count)[:, None]
+        seeds, places = torch.arange(count) * 7919 - 2**62, torch.arange(count) % 13
+        ending, history = torch.arange(count) % 2 == 0, torch.full((count, rule.win_size), NO_ID)
+        history[::2, -4:] = logits[::2, :speech_ids].argmax(-1, keepdim=True)
+        given = [part.to(self.device) for part in (logits, seeds, places, ending, history)]
+        ids = lm_triton.sample(*given, rule.top_p, rule.top_k, rule.win_size * rule.tau_r, 1.0, speech_ids).cpu()
+        expected = sample(mask_logits(logits, speech_ids, ending), history, noise.keys(seeds, places), rule)
+        same = int((ids == expected).sum())
+        print(f"  sampler: {same} of {count} ids are the CPU's{self.check('sampler', same >= count - 2)}")
+
+    # --- logits
+
+    def logits(self) -> None:
+        start = time.perf_counter()
+        pool = PagePool(4, page_shape(self.config, PAGE_TOKENS))
+        wanted = self._heard(LMRunner(self.lm, pool, self.sampling, RULES), 1)[0]
+        print(f"  reference on the CPU: {time.perf_counter() - start:.1f} s, logits of deviation {wanted.std():.2f}")
+        for dtype in (torch.float32, torch.float16, torch.bfloat16):
+            for guesses, wrong in ((False, 0), (True, 0), (True, 1)):
+                drafter = Known(self.table_there, wrong) if guesses else None
+                runner = self.runner(dtype, 4, drafter)
+                for count in (1, 3):
+                    got = self._heard(runner, count)
+                    error = max(_error(one, wanted) for one in got)
+                    how = ("false guesses" if wrong else "true guesses") if guesses else "no guesses"
+                    good = self.check(f"logits {dtype} {how}", error < LOGIT_ERROR[dtype])
+                    print(f"  {str(dtype)[6:]:9} {count} streams, {how:14} error {error:.1e}{good}")
+
+    def _heard(self, runner: LMRunner, count: int) -> list[Tensor]:
+        """Logits [ids, V] of each stream while it says the table's ids, whatever it would have said."""
+        streams = [self.begun(runner, 1) for _ in range(count)]
+        heard: list[dict[int, Tensor]] = [{} for _ in streams]
+        speech_ids, table = self.config.speech_token_size, self.table_there
+
+        def choose(logits: Tensor, draws: list[Any]) -> list[int]:
+            for row, draw in zip(logits, draws, strict=True):
+                heard[0][len(draw.said)] = row[:speech_ids].float().cpu()
+            return [int(self.table[len(draw.said) % len(self.table)]) for draw in draws]
+
+        def draw(logits: Tensor, given: dict[str, Tensor]) -> Tensor:
+            said = given["said"]
+            rows = logits.view(*said.shape, -1)[:, :, :speech_ids].float().cpu()
+            for stream, (places, found) in enumerate(zip(said.tolist()[: len(streams)], rows, strict=False)):
+                held = len(streams[stream].drafts)
+                for place, row in list(zip(places, found, strict=True))[: 1 + held]:
+                    # Behind a false guess the model was told something else.
+                    heard[stream].setdefault(place, row)
+                    if held and place < places[0] + held and not self._true(runner):
+                        break
+            return table[said.flatten() % len(table)]
+
+        patched = "_draw" if isinstance(runner, GraphedLM) else "choose"
+        setattr(runner, patched, draw if isinstance(runner, GraphedLM) else choose)
+        try:
+            while len(streams[0].tokens) < 41:
+                runner.step(streams)
+        finally:
+            delattr(runner, patched)
+            for stream in streams:
+                runner.close(stream)
+        return [torch.stack([found[place] for place in range(41)]) for found in heard]
+
+    def _true(self, runner: LMRunner) -> bool:
+        drafter = runner.drafter if isinstance(runner, GraphedLM) else None
+        return isinstance(drafter, Known) and not drafter._wrong
+
+    # --- same
+
+    def same(self) -> None:
+        spoken = {}
+        for how, drafter in (
+            ("no guesses", None),
+            ("guesses of one table", Known(self.table_there)),
+            ("other guesses", Known(self.table_there.flip(0))),
+        ):
+            runner = self.runner(self.dtype, 16, drafter)
+            runner.capture()
+            streams = [self.begun(runner, seed, text=3, rows=20) for seed in range(16)]
+            while any(stream.wants_step for stream in streams):
+                runner.step(streams)
+            spoken[how] = [stream.tokens for stream in streams]
+            assert all(stream.failure is None for stream in streams)
+        first = spoken["no guesses"]
+        for how, said in spoken.items():
+            alike = sum(
+                a == b for ours, theirs in zip(said, first, strict=True) for a, b in zip(ours, theirs, strict=False)
+            )
+            total, whole = sum(map(len, first)), sum(a == b for a, b in zip(said, first, strict=True))
+            print(f"  {how:22} {alike / total:.1%} of {total} ids, {whole} of {len(first)} sentences the same")
+
+    # --- step
+
+    def step(self) -> None:
+        counts = (1, 2) if self.config is TINY else (1, 8, 32, 64)
+        for rows in (1, 1 + GUESSES):
+            drafter = Known(self.table_there) if rows > 1 else None
+            runner = self.runner(self.dtype, counts[-1], drafter, **({"forced_acceptance": 1.0} if drafter else {}))
+            start = time.perf_counter()
+            runner.capture()
+            print(f"  captured in {time.perf_counter() - start:.1f} s")
+            for count in counts:
+                streams = [self.begun(runner, seed) for seed in range(count)]
+                for stream in streams:
+                    runner.step([stream])
+                walls = [self._timed(partial(runner.step, streams)) for _ in range(60)]
+                device = self.elapsed(runner._say[count].run, captured=True) / 1e3
+                host = self._host(runner, streams)
+                wall, target = statistics.median(walls), None if self.config is TINY else TARGETS.get((count, rows))
+                good = "" if target is None else self.check(f"{count} x {rows}", device < target)
+                print(
+                    f"  {count:3} streams x {rows} rows: {device:7.3f} ms on the device, {wall:7.3f} in all, host",
+                    end="",
+                )
+                print(f" {host:6.3f}{'' if target is None else f'; target {target}'}{good}", flush=True)
+                for stream in streams:
+                    runner.close(stream)
+
+    def _timed(self, work: Callable[[], object]) -> float:
+        start = time.perf_counter()
+        work()
+        return 1e3 * (time.perf_counter() - start)
+
+    def _host(self, runner: GraphedLM, streams: list[LMStream]) -> float:
+        """ms of a step but for what it waits for: the same with nothing launched."""
+        tick = runner._say[len(streams)]
+        run, wait = tick.run, runner._graphs.wait
+        tick.outputs.host["ids"][:], tick.outputs.host["accepted"][:] = 5, 0
+        tick.run = runner._graphs.wait = lambda: None  # type: ignore[method-assign]
+        try:
+            return statistics.median(self._timed(lambda: runner.step(streams)) for _ in range(40))
+        finally:
+            tick.run, runner._graphs.wait = run, wait  # type: ignore[method-assign]
+
+    # --- read
+
+    def read(self) -> None:
+        count = 2 if self.config is TINY else 31
+        for rows in (1, 1 + GUESSES):
+            drafter = Known(self.table_there) if rows > 1 else None
+            runner = self.runner(self.dtype, count + 1, drafter, **({"forced_acceptance": 1.0} if drafter else {}))
+            runner.capture()
+            speaking = [self.begun(runner, seed) for seed in range(count)]
+            for stream in speaking:
+                runner.step([stream])
+            for beside in (0, count):
+                walls = []
+                for seed in range(12):
+                    stream = self.begun(runner, seed, text=36)
+                    walls.append(self._timed(partial(runner.step, [*speaking[:beside], stream])))
+                    runner.close(stream)
+                print(f"  a text of 128 rows beside {beside:2} streams x {rows}: {statistics.median(walls):7.3f} ms")
+
+    # --- attention
+
+    def attention(self) -> None:
+        config, there = self.config, self.device
+        heads, kv_heads, width = config.num_attention_heads, config.num_key_value_heads, config.head_dim
+        angles = torch.zeros(POSITIONS, width // 2, device=there)
+        for most in (1, 8):
+            for count in (1, 8, 32, 64):
+                for length in (120, 500):
+                    cache = torch.zeros(4 * count, 2, kv_heads, PAGE_TOKENS, width, dtype=self.dtype, device=there)
+                    qkv = torch.zeros(count * most, (heads + 2 * kv_heads) * width, dtype=self.dtype, device=there)
+                    numbers = torch.arange(count, dtype=torch.int32, device=there)
+                    held, start = torch.full_like(numbers, most), torch.full_like(numbers, length)
+                    tables = torch.arange(4 * count, dtype=torch.int32, device=there).view(count, 4)
+                    where = torch.full((count * most,), length, device=there)
+                    line = f"  {count:2} streams x {most} rows, {length} before:"
+                    for splits in (1, 2, 4, 8):
+                        tiles = twin.Tiles(numbers * most, held, start, numbers, tables, most=most, splits=splits)
+                        given = (qkv, where, angles, angles, cache, heads, tiles)
+                        line += f" {splits}: {self.elapsed(partial(twin.attend, *given)):6.1f}"
+                    print(line + " us by shares", flush=True)
+
+    # --- sampler
+
+    def sampler(self) -> None:
+        if self.device.type != "cuda":
+            return
+        from oscine_engine.runtime.kernels import lm_triton
+
+        rule, speech_ids = self.sampling, self.config.speech_token_size
+        for count in (1, 8, 64, 512):
+            for spread in (1.0, 4.0):
+                logits = spread * torch.randn(count, self.config.decoder_rows, device=self.device)
+                numbers = torch.arange(count, device=self.device)
+                history = torch.full((count, rule.win_size), NO_ID, device=self.device)
+                given = (logits, numbers, numbers, numbers < 0, history, rule.top_p, rule.top_k, 1.0, 1.0, speech_ids)
+                took = self.elapsed(partial(lm_triton.sample, *given))
+                print(f"  {count:3} rows of deviation {spread}: {took:6.1f} us")
+
+    # --- profile
+
+    def profile(self) -> None:
+        if self.device.type != "cuda":
+            return
+        for rows in (1, 1 + GUESSES):
+            runner = self.runner(self.dtype, 1, Known(self.table_there) if rows > 1 else None)
+            runner.capture()
+            stream = self.begun(runner, 1)
+            runner.step([stream])
+            runner.step([stream])
+            run = runner._say[1].run
+            run()
+            torch.cuda.synchronize()
+            with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiled:
+                for _ in range(5):
+                    run()
+                torch.cuda.synchronize()
+            found = sorted(profiled.key_averages(), key=lambda event: -event.self_device_time_total)
+            total = sum(event.self_device_time_total for event in found)
+            calls = sum(event.count for event in found)
+            print(f"  {rows} rows: kernels take {total / 5:.0f} us in {calls / 5:.0f} launches")
+            for event in found[:14]:
+                took = event.self_device_time_total
+                print(f"    {took / 5:7.1f} us {event.count / 5:5.0f} x {took / event.count:5.2f}  {event.key[:90]}")
+
+
+SECTIONS = ("kernels", "logits", "same", "step", "read", "attention", "sampler", "profile")
+
+
+def _error(ours: Tensor, wanted: Tensor) -> float:
+    """Root mean square of the difference in shares of what is wanted."""
+    return float((ours - wanted).square().mean().sqrt() / wanted.square().mean().sqrt())
+
+
+def main() -> None:
+    """Command line entry point."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--dtype", default="float16", choices=("float32", "float16", "bfloat16"))
+    parser.add_argument("--only", default=",".join(SECTIONS), help="sections, by commas")
+    parser.add_argument("--tiny", action="store_true", help="small sizes")
+    options = parser.parse_args()
+    config = TINY if options.tiny else FULL
+    bench = Bench(config, torch.device(options.device), getattr(torch, options.dtype))
+    for section in options.only.split(","):
+        print(f"{section}:", flush=True)
+        start = time.perf_counter()
+        try:
+            with torch.inference_mode():
+                getattr(bench, section)()
+        except Exception:
+            traceback.print_exc(file=sys.stdout)
+            bench.failures.append(section)
+        print(f"  ({time.perf_counter() - start:.1f} s)", flush=True)
+    print(f"FAILED: {', '.join(bench.failures)}" if bench.failures else "OK")
+    sys.exit(bool(bench.failures))
+
+
+if __name__ == "__main__":
+    main()
