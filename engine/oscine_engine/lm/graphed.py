@@ -16,7 +16,7 @@ from torch import Tensor
 
 from oscine_engine.config import SamplingConfig, TextRules
 from oscine_engine.lm import noise
-from oscine_engine.lm.interleave import Feed, Kind
+from oscine_engine.lm.interleave import Kind
 from oscine_engine.lm.network import SpeechLM
 from oscine_engine.lm.packed import PackedLM
 from oscine_engine.lm.runner import LMRunner
@@ -33,6 +33,7 @@ _READ_ROWS = (32, 64, 128, 256, 512, 1024)
 _PROGRAMS = 128
 """Programs of an attention that fill a GPU well enough; with fewer tiles keys are shared out."""
 _MOST_SPLITS = 8
+_SPEECH: list[int] = [Kind.SPEECH.value]
 
 
 class _Shape(NamedTuple):
@@ -42,14 +43,6 @@ class _Shape(NamedTuple):
     tiles: int
     most: int
     streams: int
-
-
-class _Turn(NamedTuple):
-    """A stream, what it feeds in a step, and its place among those that were asked for."""
-
-    stream: LMStream
-    feed: Feed
-    place: int
 
 
 class _Tick:
@@ -158,50 +151,49 @@ class GraphedLM(LMRunner):
     @torch.inference_mode()
     def step(self, streams: list[LMStream]) -> list[list[int]]:
         said: list[list[int]] = [[] for _ in streams]
-        wanted = self.pages_wanted(streams)
+        active = [place for place, stream in enumerate(streams) if stream.wants_step]
+        counts = [streams[place].num_rows for place in active]
+        wanted = sum(self._new_pages(streams[place], count) for place, count in zip(active, counts, strict=True))
         if wanted > self.pool.num_free:
             raise PoolExhausted(f"this step needs {wanted} pages, {self.pool.num_free} are free")
         group: list[int] = []
         rows = 0
-        for index, stream in enumerate(streams):
-            if not stream.wants_step:
-                continue
-            more = stream.num_rows
+        for place, more in zip(active, counts, strict=True):
             if group and (rows + more > _READ_ROWS[-1] or len(group) == self._max_streams):
                 self._step(streams, group, said)
                 group, rows = [], 0
-            group.append(index)
+            group.append(place)
             rows += more
         if group:
             self._step(streams, group, said)
         return said
 
     def _step(self, streams: list[LMStream], group: list[int], said: list[list[int]]) -> None:
-        turns = [_Turn(streams[place], streams[place].machine.take(), place) for place in group]
+        """One launch. Until it is done nothing has changed but that pages are held."""
         # Those that speak come first: a stream's number among them is also the row of its page table.
-        turns.sort(key=lambda turn: not turn.feed.says)
-        try:
-            tick = self._tick(turns)
-            self._fill(tick, turns)
-            tick.inputs.send()
-            tick.run()
-            self._graphs.mark()
-            self._graphs.wait()
-        except BaseException:
-            for turn in turns:
-                turn.stream.machine.put_back(turn.feed)
-            raise
-        ids, accepted = tick.outputs.host["ids"].tolist(), tick.outputs.host["accepted"].tolist()
-        drafts = tick.outputs.host["drafts"].tolist()
-        for turn, picks, kept, guesses in zip(turns, ids, accepted, drafts, strict=False):
-            stream = turn.stream
-            stream.length += len(turn.feed.inputs)
-            if turn.feed.says:
-                said[turn.place] = self._say_all(stream, picks[: kept + 1])
-                stream.drafts = guesses[: max(0, stream.machine.room - 1)]
+        group.sort(key=lambda place: not streams[place].machine.says)
+        members = [streams[place] for place in group]
+        tick = self._tick(members)
+        self._fill(tick, members)
+        tick.inputs.send()
+        tick.run()
+        self._graphs.mark()
+        self._graphs.wait()
+        results = (tick.outputs.host[name].tolist() for name in ("ids", "accepted", "drafts"))
+        for place, stream, picks, kept, guesses in zip(group, members, *results, strict=False):
+            feed = stream.machine.take()
+            stream.length += len(feed.inputs)
+            if feed.says:
+                said[place] = self._say_all(stream, picks[: kept + 1])
+                if guesses:
+                    stream.drafts = guesses[: max(0, stream.machine.room - 1)]
 
     def _say_all(self, stream: LMStream, picks: list[int]) -> list[int]:
         """Say ids of which all but the last were fed already, as guesses. Returns the speech ids among them."""
+        if stream.machine.say_run(picks):
+            stream.tokens += picks
+            stream.length += len(picks) - 1
+            return picks
         for count, chosen in enumerate(picks):
             if count:
                 stream.machine.take()
@@ -210,47 +202,45 @@ class GraphedLM(LMRunner):
                 return picks[:count]
         return picks
 
-    def _tick(self, turns: list[_Turn]) -> _Tick:
-        if all(turn.feed.says and len(turn.feed.inputs) == 1 for turn in turns):
-            return self._say[1 << (len(turns) - 1).bit_length()]
-        rows = sum(len(turn.feed.inputs) + len(turn.stream.drafts) for turn in turns)
+    def _tick(self, members: list[LMStream]) -> _Tick:
+        if all(len(stream.machine.waiting) == 1 and stream.machine.says for stream in members):
+            return self._say[1 << (len(members) - 1).bit_length()]
+        rows = sum(stream.num_rows for stream in members)
         for tick in self._read:
             if rows <= tick.shape.rows:
                 return tick
         raise ValueError(f"a text of {rows} ids is longer than the {_READ_ROWS[-1]} that are read at once")
 
-    def _fill(self, tick: _Tick, turns: list[_Turn]) -> None:
-        """Lay the step out in the host's arrays."""
-        counts = np.array([len(feed.inputs) + len(stream.drafts) for stream, feed, _ in turns])
-        starts = np.array([stream.length for stream, _, _ in turns])
-        ends = counts.cumsum()
-        self._fill_rows(tick, turns, counts, starts, ends)
-        _fill_tiles(tick, counts, starts, ends)
-        self._fill_draws(tick, [turn for turn in turns if turn.feed.says], starts + counts, ends)
-
-    def _fill_rows(self, tick: _Tick, turns: list[_Turn], counts: Integers, starts: Integers, ends: Integers) -> None:
-        """Each stream's inputs and behind them its guesses."""
+    def _fill(self, tick: _Tick, members: list[LMStream]) -> None:
+        """Lay the step out in the host's arrays. Every stream's guesses follow its inputs."""
         host, size = tick.inputs.host, self.page_tokens
         ids: list[int] = []
         kinds: list[int] = []
         tables: list[list[int]] = []
-        for stream, feed, _ in turns:
-            inputs, drafts = feed.inputs, stream.drafts
+        shapes: list[tuple[int, int]] = []
+        for stream in members:
+            inputs, drafts = stream.machine.waiting, stream.drafts
             ids += [item.id for item in inputs]
             ids += drafts
             kinds += [item.kind for item in inputs]
-            kinds += [Kind.SPEECH] * len(drafts)
-            stream.pages += self.pool.alloc(self._new_pages(stream, len(inputs) + len(drafts)))
+            kinds += _SPEECH * len(drafts)
+            count = len(inputs) + len(drafts)
+            if more := self._new_pages(stream, count):
+                stream.pages += self.pool.alloc(more)
+            shapes.append((count, stream.length))
             tables.append(stream.pages)
-        rows, most = len(ids), max(map(len, tables))
+        counts, starts = np.array(shapes).T
+        rows, ends, most = len(ids), counts.cumsum(), max(map(len, tables))
         pages = np.array([table + [0] * (most - len(table)) for table in tables])
-        whose = np.repeat(np.arange(len(turns)), counts)
+        whose = np.arange(len(members)).repeat(counts)
         at = np.arange(rows) + (starts - ends + counts)[whose]
-        host["tables"][: len(turns), :most] = pages
+        host["tables"][: len(members), :most] = pages
         host["ids"][:rows], host["kinds"][:rows], host["positions"][:rows] = ids, kinds, at
         host["slots"][:rows], host["slots"][rows:] = pages[whose, at // size] * size + at % size, -1
+        _fill_tiles(tick, counts, starts, ends)
+        self._fill_draws(tick, [stream for stream in members if stream.machine.says], starts + counts, ends)
 
-    def _fill_draws(self, tick: _Tick, speaking: list[_Turn], stops: Integers, ends: Integers) -> None:
+    def _fill_draws(self, tick: _Tick, speaking: list[LMStream], stops: Integers, ends: Integers) -> None:
         """What each id is drawn with. stops, ends: the position and the row behind every stream's last."""
         host, saying, window, guesses = tick.inputs.host, len(speaking), self.sampling.win_size, self.draws - 1
         host["says"][:], host["before"][:], host["drafts"][:] = 0, -1, NO_DRAFT
@@ -258,14 +248,14 @@ class GraphedLM(LMRunner):
             return
         numbers: list[tuple[int, int, int, int]] = []
         past: list[int] = []
-        for stream, _, _ in speaking:
+        none, nothing = [NO_ID] * window, [NO_DRAFT] * guesses
+        for stream in speaking:
             tokens, drafts = stream.tokens, stream.drafts
             numbers.append((noise.signed(stream.seed), len(tokens), stream.machine.ends_from, len(drafts)))
-            recent = tokens[-window:]
-            past += [NO_ID] * (window - len(recent))
-            past += recent
+            past += none[len(tokens) :]
+            past += tokens[-window:]
             past += drafts
-            past += [NO_DRAFT] * (guesses - len(drafts))
+            past += nothing[len(drafts) :]
         seeds, said, least, held = np.array(numbers).T
         histories = np.array(past).reshape(saying, window + guesses)
         positions = said[:, None] + self._places

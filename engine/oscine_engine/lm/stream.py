@@ -54,7 +54,7 @@ class LMStream:
     @property
     def num_rows(self) -> int:
         """Rows of its next step: inputs and guesses."""
-        return self.machine.num_pending + len(self.drafts)
+        return len(self.machine.waiting) + len(self.drafts)
 
     @property
     def state(self) -> StreamState:
@@ -65,4 +65,6 @@ class LMStream:
     @property
     def wants_step(self) -> bool:
         """There are inputs to feed. True also while text is awaited, if something before it can be computed already."""
-        return self.state != "done" and self.machine.num_pending > 0
+        machine = self.machine
+        ended = self.closed or self.failure is not None or machine.phase is Phase.DONE
+        return not ended and len(machine.waiting) > 0
