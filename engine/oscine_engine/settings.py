@@ -7,17 +7,17 @@ from typing import Literal, TypeAlias
 
 from oscine_engine.checkpoint.layout import LMFile
 from oscine_engine.errors import InvalidInput
+from oscine_engine.scheduler.admission import UTILISATION
 from oscine_engine.session import SessionLimits
 
 Precision: TypeAlias = Literal["float32", "float16", "bfloat16"]
 """Of the language model's and the flow's weights and activations; what must be exact is float32 or better anyway."""
-UTILISATION = 0.75
-"""Beyond it simulated devices of every speed let in more than they could serve (docs/decisions/0008)."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceLimits:
-    """max_streams: streams at once. max_waiting_s: seconds of audio computed ahead of what the listener's side took.
+    """max_streams: streams at once. max_waiting_s: seconds of audio computed ahead of what the listener's side took,
+    never less than two chunks.
 
     utilisation: share of the device that streams may ask for when all speak at once, by its measured costs; infinity
     admits by count alone. voice_bytes: memory for voices' pages, never less than the largest voice takes.

@@ -7,10 +7,11 @@ which `Stages` allows; whoever raises alone is at fault.
 """
 
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -25,7 +26,7 @@ from oscine_engine.runtime.lane import Lane, Segment
 from oscine_engine.runtime.listener import Listener
 from oscine_engine.runtime.stages import Chunk, Prospect, Stages
 from oscine_engine.runtime.stream import Stream, segment_seed
-from oscine_engine.scheduler.admission import Limits, Pace, admit
+from oscine_engine.scheduler.admission import Door, Limits, Pace
 from oscine_engine.scheduler.costs import CostModel
 from oscine_engine.scheduler.demand import Demand
 from oscine_engine.scheduler.policy import RULES, pick
@@ -42,7 +43,8 @@ Outcome: TypeAlias = NDArray[np.float32] | Chunk | OscineError | None
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """limits, pace: for admission. max_waiting_s: seconds of sound computed ahead of what the listener's side took."""
+    """limits, pace: for admission. max_waiting_s: seconds of sound computed ahead of what the listener's side took,
+    never less than two chunks."""
 
     limits: Limits
     pace: Pace
@@ -86,7 +88,10 @@ class Core:
         self._open_segment = open_segment
         self._rate = sample_rate
         self._frame = stages.vocoder.network.config.samples_per_frame
-        self._max_waiting = int(bounds.max_waiting_s * sample_rate)
+        # While a listener plays one chunk the next is made: with less than two nobody could listen without a pause.
+        chunk = stages.chunk_samples
+        self._credit = max(int(bounds.max_waiting_s * sample_rate), 2 * chunk) - chunk
+        self._door = Door()
         self._clock = clock
         self.observe = observe
         self._holding = 0
@@ -98,14 +103,25 @@ class Core:
     def admit(self, options: StreamOptions, deliver: Deliver) -> Stream:
         """Let a stream in. Raises Overloaded with a hint, or InvalidInput for a voice that can never fit."""
         now = self._clock()
-        refusal = admit(self._views(now), self.costs, now, self.bounds.limits, self.bounds.pace)
+        refusal = self._door.ask(self._views(now), self.costs, now, self.bounds.limits, self._pace())
         if refusal is not None:
             raise Overloaded(f"{refusal.reason}; try again", refusal.retry_after_s)
-        lane = Lane(self.stages.voices.pin(options.voice), credit=self._max_waiting)
+        lane = Lane(self.stages.voices.pin(options.voice), credit=self._credit)
         stream = Stream(options, deliver, lane, Listener(self._rate, arrived=now), stale=False)
         self.streams.append(stream)
         self._touch(stream)
         return stream
+
+    def _pace(self) -> Pace:
+        """As given, with as many ids a step as are said of late."""
+        pace, ids = self.bounds.pace, self.stages.ids_per_step
+        if ids == 1.0:
+            return pace
+        return replace(
+            pace,
+            lm_steps_per_s=pace.lm_steps_per_s / ids,
+            first_lm_steps=math.ceil(pace.first_lm_steps / ids),
+        )
 
     def speak(self, stream: Stream, steps: Sequence[Step], *, mark: bool = False, end: bool = False) -> None:
         """Take the planner's steps. Text that does not fit the stream's share of memory ends it with InvalidInput."""
@@ -404,7 +420,7 @@ class Core:
 
     def _lend(self, stream: Stream) -> None:
         """Reckon anew how far the stream may run ahead."""
-        stream.lane.credit = self._max_waiting - stream.listener.ahead - stream.held_samples
+        stream.lane.credit = self._credit - stream.listener.ahead - stream.held_samples
         self._touch(stream)
 
     def _begin(self, stream: Stream, whole: bool) -> Segment:

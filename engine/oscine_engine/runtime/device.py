@@ -293,6 +293,7 @@ class Device:
         pace = Pace(
             lm_steps_per_s=config.input_frame_rate,
             euler_steps=self.flow.n_timesteps,
+            prompt_rows=self._prompt_rows(),
             first_lm_steps=self._head_start + config.pre_lookahead_len,
             context_frames=max(frames, default=0) + self._longest * config.token_mel_ratio // 2,
         )
@@ -311,6 +312,12 @@ class Device:
         if self._warm_texts:
             warm_up.speak(core, next(iter(self._voices)), self._warm_texts)
         return core
+
+    def _prompt_rows(self) -> int:
+        """Rows the language model reads before its first id: the longest prompt, and the text of the longest sentence,
+        of which so much goes with its speech as where the two are interleaved."""
+        rows = [len(p.prefix) + len(p.transcript) + len(p.speech) for p, _ in self._prompts.values()]
+        return max(rows, default=0) + self._longest * self.lm.layout.text_block // self.lm.layout.speech_block
 
     def _read(self, voice: VoicePrompt) -> Prompts:
         short = whole = Prompt(tuple(self._tokenizer.encode(voice.prompt_text)))

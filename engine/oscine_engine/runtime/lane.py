@@ -50,7 +50,8 @@ class Segment:
 class Lane:
     """The first segment sounds; the language model, and once the first is solved the flow, may be at the second.
 
-    credit: samples that may still be made ready before the listener takes some; below 0 no chunk begins.
+    credit: samples that may still be made ready, besides those of one more chunk, before the listener takes some; below
+    0 no chunk begins.
     """
 
     voice: CachedVoice

@@ -6,6 +6,7 @@ taken again, with fewer of them.
 """
 
 import logging
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, ParamSpec, TypeAlias, TypeVar
 
@@ -47,6 +48,8 @@ SETS: tuple[frozenset[Stage], ...] = tuple(
 )
 """Every set of stages, at the sum of 1 << stage."""
 LM, FLOW, VOCODER = (1 << stage for stage in Stage)
+PACE_RATE = 0.02
+"""Share of a tick in what is known of how many ids a step says."""
 
 
 class Prospect(NamedTuple):
@@ -81,12 +84,16 @@ class Stages:
         """Pages that sentences share; those of voices are not among them."""
         self._promised = 0
         self._refused = self._made_room = False
+        self.ids_per_step = 1.0
+        """Speech ids that a step of the language model has said of late: more than 1 where guesses are accepted."""
         self._ratio = config.token_mel_ratio
         self._wanted = config.dit.static_chunk_size // config.token_mel_ratio + config.pre_lookahead_len
         """Speech ids in hand with which a chunk can begin."""
         self._frame = vocoder.network.config.samples_per_frame
         self._behind = vocoder.network.config.conv_pre_look_right
         """Mel frames the vocoder holds back."""
+        self.chunk_samples = (self._chunk_frames + self._behind) * self._frame
+        """The most that a chunk makes sound: itself, and what was held back of the one before."""
 
     def prospect(self, lane: Lane) -> Prospect:
         """What `lane` could do now. Runs for every stream that a tick moved, so it is kept short."""
@@ -116,7 +123,7 @@ class Stages:
                         mask |= FLOW
                     frames = min(frames, self._ratio * have)
                 elif not segment.complete:
-                    ids = self._wanted - have
+                    ids = math.ceil((self._wanted - have) / self.ids_per_step)
             if segment.frames == 0:
                 frames = frames - self._ratio * voice.open_tokens - self._behind
         if mel is not None:
@@ -124,13 +131,17 @@ class Stages:
         return Prospect(SETS[mask], ids, rows, build + steps, context, max(1, frames))
 
     def _room(self, lane: Lane, segment: Segment) -> bool:
-        """Whether a chunk may begin: not beyond the credit, and with at most one chunk waiting for the vocoder.
+        """Whether a chunk may begin: only if what waits for the vocoder, and then the chunk itself, will be within the
+        credit; and with at most one chunk waiting for the vocoder.
 
         The first one of a sentence also waits until the pool holds all that the sentence may take, so that what has
         begun can be ended whatever begins later.
         """
         waiting = 0 if segment.mel is None else segment.mel.shape[0]
-        if lane.credit < waiting * self._frame or waiting > self._chunk_frames:
+        unsounded = waiting
+        if (first := lane.segments[0]) is not segment and first.mel is not None:
+            unsounded += first.mel.shape[0] + self._behind
+        if lane.credit < unsounded * self._frame or waiting > self._chunk_frames:
             return False
         if segment.flow is not None or self._promised + self._need(lane, segment) <= self._shared:
             return True
@@ -170,7 +181,9 @@ class Stages:
     def read(self, lanes: Sequence[Lane]) -> list[OscineError | None]:
         """One language model step for every lane that has one to take. Returns each lane's failure."""
         segments = [lane.reading for lane in lanes]
-        self.lm.step([segment.lm for segment in segments if segment is not None])
+        said = self.lm.step([segment.lm for segment in segments if segment is not None])
+        if counts := [len(ids) for ids in said if ids]:
+            self.ids_per_step += PACE_RATE * (sum(counts) / len(counts) - self.ids_per_step)
         return [_own(self._hear, segment) if segment is not None else None for segment in segments]
 
     def _hear(self, segment: Segment) -> OscineError | None:

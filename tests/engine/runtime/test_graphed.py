@@ -7,11 +7,16 @@ from functools import partial
 import numpy as np
 import pytest
 
-from oscine_engine import engine as engines
+from oscine_engine.checkpoint import draft
 from oscine_engine.checkpoint.load import Checkpoint
 from oscine_engine.engine import Engine, EngineSettings
 from oscine_engine.events import Audio, Mode, SessionRequest
+from oscine_engine.lm.drafter import PackedDraft
+from oscine_engine.port import StreamOptions
+from oscine_engine.runtime.device import Device
+from oscine_engine.runtime.pages import PagePool
 from oscine_engine.runtime.trace import Said, Trace
+from tests.engine.runtime.rig import COSTS, whole, words
 
 TEXTS = (
     "Good evening to you all.",
@@ -49,9 +54,60 @@ async def everything(checkpoint: Checkpoint) -> tuple[list[np.ndarray], dict[int
 
 async def test_the_same_ids_and_the_same_sound(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     waves, ids = await everything(checkpoint)
-    monkeypatch.setattr(engines, "Device", partial(engines.Device, graphed=True))
+    monkeypatch.setattr("oscine_engine.engine.Device", partial(Device, graphed=True))
     slotted, same = await everything(checkpoint)
     assert same == ids
     for wave, other in zip(waves, slotted, strict=True):
         assert wave.shape == other.shape
         np.testing.assert_allclose(other, wave, atol=2e-2, rtol=0)
+
+
+async def test_guesses_change_how_many_steps_it_takes_and_nothing_else(checkpoint: Checkpoint) -> None:
+    """The draft network has random weights: what little it hits is said sooner."""
+    plain = await rigged(checkpoint)
+    guessed = await rigged(checkpoint, drafter=partial(random_draft, checkpoint))
+    assert guessed == plain
+
+
+async def test_the_loop_learns_how_many_ids_a_step_says(checkpoint: Checkpoint) -> None:
+    device = Device(
+        checkpoint,
+        SETTINGS,
+        graphed=True,
+        drafter=partial(random_draft, checkpoint),
+        forced_acceptance=2.5,
+        warmed=True,
+    )
+    device.read_prompts()
+    core = device.make_core()
+    assert core.stages.ids_per_step > 1.5
+    pace = core._pace()
+    assert pace.lm_steps_per_s == pytest.approx(core.bounds.pace.lm_steps_per_s / core.stages.ids_per_step)
+    assert pace.first_lm_steps < core.bounds.pace.first_lm_steps
+
+
+def random_draft(checkpoint: Checkpoint, pool: PagePool) -> PackedDraft:
+    network = draft.random(checkpoint.config.lm, seed=0)
+    return PackedDraft(network, checkpoint.lm, pool, checkpoint.config.sampling, max_streams=4)
+
+
+async def rigged(checkpoint: Checkpoint, **options: object) -> dict[int, tuple[int, ...]]:
+    """Speech ids of four sentences said side by side."""
+    ids: dict[int, tuple[int, ...]] = {}
+
+    def watch(event: Trace) -> None:
+        if isinstance(event, Said):
+            ids[event.seed] = event.ids
+
+    device = Device(checkpoint, SETTINGS, graphed=True, observe=watch, costs=COSTS, **options)  # type: ignore[arg-type]
+    device.read_prompts()
+    core = device.make_core()
+    voice = next(iter(device.voices))
+    streams = [core.admit(StreamOptions(voice, seed, False), lambda _: None) for seed in range(4)]
+    for place, stream in enumerate(streams):
+        core.speak(stream, whole(words(4 + place)), end=True)
+    while core.turn():
+        for stream in streams:
+            core.taken(stream, stream.listener.sent - stream.listener.taken)
+    assert core.streams == []
+    return ids
