@@ -35,6 +35,8 @@ Keys of a line of FILE:
 * `where_ms`, with one client, medians: from the text's sending `to_first_tick`, in ticks of `lm`, `flow`, `vocoder`,
   `between` those, `to_client` from the vocoder's end; `lm_ticks`, `flow_ticks`: how many until the first packet;
 * `segment_ratio` (long): time in ticks of a whole chunk of the tenth sentence over one in the same place of the first;
+* `ids_a_row`: speech ids of all segments that sounded, over rows in ticks of the language model: with a draft, about
+  what it says in a step;
 * `context_mb`: memory of a second of flow context; `gpu_mib`: of the engine process `allocated`, `reserved`, `peak`;
   `used`: of the whole card.
 
@@ -155,15 +157,20 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0, metavar="S", help="of a row (default %(default)g)")
     parser.add_argument("--budget", type=float, default=float("inf"), metavar="S", help="leave out rows that end later")
     parser.add_argument(
-        "--tokens", type=float, default=1.0, help="ids a step; 1 is without a draft (default %(default)g)"
+        "--tokens",
+        type=float,
+        default=plan.PUBLISHED_TOKENS,
+        metavar="T",
+        help="ids a step of the language model on average; 1 is without a draft (default %(default)g)",
     )
+    parser.add_argument("--max-streams", type=int, default=64, help="of the engine (default %(default)s)")
     parser.add_argument("--out", type=Path, default=OUT, metavar="FILE", help="appended to (default %(default)s)")
     parser.add_argument("--report", action="store_true", help="write tables and plot from FILE, measure nothing")
     parser.add_argument("--json", action="store_true", help="print the lines as they are written")
     options = parser.parse_args()
     until = time.monotonic() + options.budget
     tokens = None if options.tokens == 1.0 else options.tokens
-    base = Server(model=options.model, device=options.device, precision=options.precision, tokens=tokens)
+    base = Server(options.model, options.device, options.precision, tokens=tokens, max_streams=options.max_streams)
     if options.report:
         report(options.out, base)
         return

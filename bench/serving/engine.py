@@ -118,7 +118,9 @@ def load(server: Server, stats: Path) -> Device:
     print(f"drew the weights in {time.monotonic() - began:.1f} s", file=sys.stderr)
     speculation: dict[str, Any] = {}
     if server.tokens is not None:
-        speculation = {"drafter": drafter_of(checkpoint, server), "forced_acceptance": server.tokens}
+        # Only steps of fixed shape guess, so a CPU has to take them, too.
+        drafter = drafter_of(checkpoint, server)
+        speculation = {"drafter": drafter, "forced_acceptance": server.tokens, "graphed": True}
     if "graphs" in server.without:
         # The same steps, launched one kernel at a time.
         Graphs.capture = lambda graphs, step: step  # type: ignore[method-assign]
@@ -135,6 +137,8 @@ def load(server: Server, stats: Path) -> Device:
     if "packing" in server.without:
         for runner in (device.lm, device.flow, device.vocoder):
             runner.step = one_by_one(runner.step)  # type: ignore[method-assign]
+    if "overlap" in server.without:
+        device.flow.step = waited_for(device.flow.step)  # type: ignore[method-assign]
     threading.Thread(target=report, args=(ticks, device, server.device, stats), daemon=True).start()
     return device
 
@@ -155,6 +159,16 @@ def one_by_one(step: Callable[[Sequence[Any]], Any]) -> Callable[[Sequence[Any]]
 
     def steps(members: Sequence[Any]) -> list[Any]:
         return [outcome for member in members for outcome in step([member]) or [None]]
+
+    return steps
+
+
+def waited_for(step: Callable[[Sequence[Any]], None]) -> Callable[[Sequence[Any]], None]:
+    """The same work, and nothing meanwhile."""
+
+    def steps(members: Sequence[Any]) -> None:
+        step(members)
+        torch.cuda.synchronize()
 
     return steps
 

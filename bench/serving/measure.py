@@ -65,6 +65,7 @@ def measure(running: Running, stats: Path, server: Server, load: Load, seconds: 
         **figures(calls, start, end, needed),
         "cpu": {name: round((used[1][name] - used[0][name]) / counted, 2) for name in pids},
         "stages": records.stages(ticks, start, end),
+        "ids_a_row": records.ids_a_row(stats, ticks, start, end),
         "context_mb": now["context_mb"],
         "gpu_mib": {name: round(value / 2**20) for name, value in now["gpu"].items()} if "gpu" in now else None,
     }

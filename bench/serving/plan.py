@@ -25,7 +25,8 @@ class Server:
     model: "full" or "tiny". head_start: k, new ids in the first chunk. look_ahead: ids the flow sees beyond a chunk.
     tokens: mean ids a step of the language model, by a draft whose acceptance is drawn; None is without a draft.
     voices, prompt_tokens, voice_bytes: registered voices, the ids of each, and the budget of their pages.
-    without: parts that are switched off, "graphs" or "packing".
+    without: parts that are switched off: "graphs" launches kernel by kernel, "packing" has one stream in each step,
+    "overlap" waits for every step of the flow.
     """
 
     model: str = "full"
@@ -100,6 +101,6 @@ def rows(base: Server) -> Iterator[Row]:
         yield Row(f"64 voices c{clients}", many, Load(clients=clients))
     # 24 ids with the released look-ahead of 3; two more, and it waits for the 26 that peers need.
     yield Row("26 ids c1", replace(k21, look_ahead=5), Load(clients=1))
-    for part in ("graphs", "packing"):
+    for part in ("graphs", "packing", "overlap"):
         for clients in (1, 8):
             yield Row(f"without {part} c{clients}", replace(k21, without=(part,)), Load(clients=clients))

@@ -83,11 +83,17 @@ class Bar:
     bar: float
     best: str
     at_most: bool = True
+    beyond: str | None = None
+    """Another row, whose figure is taken off."""
 
     def value(self, lines: Mapping[str, Mapping[str, Any]]) -> float | None:
         """None where the row was not measured, or had nothing to say."""
         values = [_at(line, self.path) for name, line in lines.items() if self.row in (name, ANY)]
-        return max((value for value in values if value is not None), default=None)
+        value = max((value for value in values if value is not None), default=None)
+        if self.beyond is None or value is None:
+            return value
+        other = _at(lines[self.beyond], self.path) if self.beyond in lines else None
+        return None if other is None else round(value - other, 1)
 
     def met(self, value: float) -> bool:
         return value <= self.bar if self.at_most else value >= self.bar
@@ -112,6 +118,8 @@ BARS = (
     Bar("seconds of audio a second, highest", ANY, ("rtfx",), 200, "48", at_most=False),
     Bar("30 requests/s, p95, ms", "k21 open 30", P95, 250, "- (8/s: 452; 10/s: 12,735)"),
     Bar("30 requests/s, calls that ran dry", "k21 open 30", DRY, 0, "-"),
+    Bar("Opus later than PCM, C1, p50, ms", "k21 opus c1", P50, 10, "-", beyond="k21 c1"),
+    Bar("Opus later than PCM, C32, p50, ms", "k21 opus c32", P50, 10, "-", beyond="k21 c32"),
     Bar("tenth segment over first, C1", "k21 long c1", ("segment_ratio",), 1.05, "-"),
     Bar("tenth segment over first, C8", "k21 long c8", ("segment_ratio",), 1.05, "-"),
     Bar("memory of a second of context, MB", ANY, ("context_mb",), 95, "-"),

@@ -58,6 +58,13 @@ def stages(records: Records, start: float, end: float) -> dict[str, Any]:
     return found
 
 
+def ids_a_row(stats: Path, records: Records, start: float, end: float) -> float | None:
+    """Speech ids that were said, over rows in ticks of the language model. None if there were no such ticks."""
+    first, last = state(stats, start), state(stats, end)
+    ticks = between(records[records[:, 0] == 0], first["at"], last["at"])
+    return round(float((last["ids"] - first["ids"]) / ticks[:, 3].sum()), 2) if len(ticks) else None
+
+
 def where_time_goes(records: Records, calls: Sequence[tuple[float, float]]) -> dict[str, Any] | None:
     """Medians over calls (text sent, first packet there) that had the engine to themselves, in milliseconds.
 

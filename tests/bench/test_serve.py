@@ -61,7 +61,8 @@ def test_text_that_is_fed_counts_from_the_word_that_was_needed() -> None:
 
 def test_the_engines_records_tell_where_the_time_goes(tmp_path: Path) -> None:
     stats = tmp_path / "stats.jsonl"
-    stats.write_text('{"at": 1.0, "context_mb": 90}\n{"at": 2.0, "context_mb": 95}\n{"at": 3')
+    lines = [{"at": 1.0, "ids": 0, "context_mb": 90}, {"at": 2.0, "ids": 3, "context_mb": 95}]
+    stats.write_text("\n".join(map(json.dumps, lines)) + '\n{"at": 3')
     assert records.state(stats, 1.6)["context_mb"] == 95
     ticks = [
         (0, 0.5, 0.1, 1, 0.1, 0),  # before
@@ -88,6 +89,7 @@ def test_the_engines_records_tell_where_the_time_goes(tmp_path: Path) -> None:
         "flow_ticks": 2.0,
     }
     assert records.where_time_goes(found, []) is None
+    assert records.ids_a_row(stats, found, 1.0, 2.0) == 3.0
 
 
 def test_growth_compares_whole_chunks_in_the_same_place() -> None:
@@ -137,6 +139,8 @@ def test_it_measures_a_service(tmp_path: Path) -> None:
     out = tmp_path / "results" / "serve.jsonl"
     command = [sys.executable, "-m", "bench.serve", "--model", "tiny", "--out", str(out)]
     options = [
+        "--tokens",
+        "1",
         "--rows",
         "k21 c1,k10 c1,k10 open 2,k10 fed c1,k10 long c1",
         "--warm-up",
@@ -165,6 +169,18 @@ def test_it_measures_a_service(tmp_path: Path) -> None:
     parts = sum(where[name] for name in ("to_first_tick", "lm", "flow", "vocoder", "between", "to_client"))
     assert parts == pytest.approx(by_row["k10 c1"]["ttfp_ms"]["p50"], rel=0.5)
     assert "segment_ratio" in by_row["k10 long c1"]
+
+
+def test_a_draft_makes_for_fewer_steps(tmp_path: Path) -> None:
+    out = tmp_path / "serve.jsonl"
+    command = [sys.executable, "-m", "bench.serve", "--model", "tiny", "--max-streams", "2", "--out", str(out)]
+    options = ["--rows", "k21 c1", "--tokens", "2.98", "--warm-up", "0", "--seconds", "10"]
+    done = subprocess.run([*command, *options], capture_output=True, timeout=300, text=True)
+    assert done.returncode == 0, done.stderr
+    line = json.loads(out.read_text())
+    assert line["failed"] == 0 and line["server"]["tokens"] == 2.98
+    # 24 ids in fewer than 24 ticks.
+    assert line["where_ms"]["lm_ticks"] < 20
 
 
 def test_the_report_puts_the_newest_line_of_each_row_beside_the_published_ones(tmp_path: Path) -> None:
