@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import ctypes
 import faulthandler
+import gc
 import logging
 import os
 import signal
@@ -111,6 +112,9 @@ async def _serve(
     # The loop's thread is busy between two looks at the socket: let the event loop in sooner than every 5 ms.
     sys.setswitchinterval(_SWITCH_S)
     async with device, hosting(device, options.max_streams, options.socket):
+        # What is there now stays; to walk all of it again and again would hold up the loop's thread for tens of ms.
+        gc.collect()
+        gc.freeze()
         control.write(write(Ready()))
         control.flush()
         await dismissal.wait()
