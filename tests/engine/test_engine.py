@@ -7,6 +7,7 @@ import random
 import threading
 from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from oscine_engine.config import TextRules
 from oscine_engine.engine import Engine, EngineSettings
 from oscine_engine.errors import Cancelled, CheckpointError, InternalError, InvalidInput, Overloaded, UnknownVoice
 from oscine_engine.events import Audio, Done, Event, Flushed, Mode, SessionRequest, Started
+from oscine_engine.runtime.device import Device
 from oscine_engine.runtime.trace import Said, Trace
 from oscine_engine.session import MOST_SENTENCES, Session
 from oscine_engine.session_states import State
@@ -101,9 +103,18 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
     return load(synthetic.write(tmp_path_factory.mktemp("model"), replace(synthetic.TINY, text=THREE)))
 
 
-@pytest.fixture
-async def engine(checkpoint: Checkpoint) -> AsyncIterator[Engine]:
-    async with Engine(checkpoint, FOUR) as engine:
+NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+@pytest.fixture(params=["eager", pytest.param("graphed", marks=pytest.mark.slow), pytest.param("cuda", marks=NO_GPU)])
+async def engine(
+    checkpoint: Checkpoint, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Engine]:
+    """With the runners for a CPU; with those for a GPU, on a CPU; and on a GPU, where there is one."""
+    settings = replace(FOUR, device="cuda" if request.param == "cuda" else "cpu")
+    if request.param == "graphed":
+        monkeypatch.setattr("oscine_engine.engine.Device", partial(Device, graphed=True))
+    async with Engine(checkpoint, settings) as engine:
         yield engine
         await idle(engine)
 
