@@ -9,6 +9,7 @@ Random weights of the released sizes. Sections, each of which may fail without h
     same       ids of many seeds with true, false and no guesses: shares that agree (rounding decides where they do not)
     step       ms of a step by streams and guesses: on the device alone, from call to result, and the host's share
     read       ms of reading a text of 128 rows, alone and beside 31 streams that speak
+    linear     us of the layers' fused linear layers of few rows, and of torch's with what follows apart
     attention  us of one layer's attention by shares of the keys
     sampler    us of sampling
     profile    which kernels a step of one stream spends its time in
@@ -28,6 +29,7 @@ from functools import partial
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from oscine_engine.config import LMConfig, SamplingConfig, TextRules
@@ -367,6 +369,49 @@ class Bench:
                     runner.close(stream)
                 print(f"  a text of 128 rows beside {beside:2} streams x {rows}: {statistics.median(walls):7.3f} ms")
 
+    # --- linear
+
+    def linear(self) -> None:
+        if self.device.type != "cuda":
+            return
+        from oscine_engine.runtime.kernels import lm_triton
+
+        config, there = self.config, self.device
+        hidden, wide, heads = config.hidden_size, config.intermediate_size, config.num_attention_heads
+        kv_heads, width = config.num_key_value_heads, config.head_dim
+        random = torch.Generator(device=there).manual_seed(8)
+
+        def drawn(*shape: int) -> Tensor:
+            return torch.randn(*shape, generator=random, device=there).to(self.dtype)
+
+        # Enough layers that weights do not stay in the cache, as in the model.
+        layers = range(10)
+        up = [drawn(2 * wide, hidden) * hidden**-0.5 for _ in layers]
+        outputs = (heads + 2 * kv_heads) * width
+        qkv, bias = [drawn(outputs, hidden) * hidden**-0.5 for _ in layers], drawn(outputs)
+        out, down = [drawn(hidden, heads * width) for _ in layers], [drawn(hidden, wide) for _ in layers]
+        cache = drawn(1, 2, kv_heads, PAGE_TOKENS, width)
+        turns = torch.zeros(POSITIONS, width // 2, device=there)
+        few = lm_triton._FEW_ROWS
+        for rows in (1, 2, 8, 16, 32, 64, 128):
+            x, seen, acted = drawn(rows, hidden), drawn(rows, heads * width), drawn(rows, wide)
+            at = torch.arange(rows, device=there)
+            line, results = f"  {rows:3} rows:", []
+            for ours in (True, False):
+                lm_triton._FEW_ROWS = 128 if ours else 0
+                both = (
+                    lambda x=x: [twin.gated(x, weight) for weight in up],
+                    lambda x=x, at=at: [twin.project(x, w, bias, at, at, turns, turns, cache, heads) for w in qkv],
+                )
+                results.append(both[0]()[0])
+                line += f" {'ours' if ours else '; torch'} up {self.elapsed(both[0]) / 10:5.1f}"
+                line += f" qkv {self.elapsed(both[1]) / 10:5.1f}"
+            lm_triton._FEW_ROWS = few
+            line += f"; out {self.elapsed(lambda seen=seen: [F.linear(seen, weight) for weight in out]) / 10:5.1f}"  # type: ignore[misc]
+            line += f" down {self.elapsed(lambda acted=acted: [F.linear(acted, weight) for weight in down]) / 10:5.1f}"  # type: ignore[misc]
+            error = _error(results[0].float(), results[1].float())
+            print(f"{line} us; they differ by {error:.1e}{self.check(f'linear {rows}', error < 3e-2)}", flush=True)
+
     # --- attention
 
     def attention(self) -> None:
@@ -433,7 +478,7 @@ class Bench:
                 print(f"    {took / 5:7.1f} us {event.count / 5:5.0f} x {took / event.count:5.2f}  {event.key[:90]}")
 
 
-SECTIONS = ("kernels", "logits", "same", "step", "read", "attention", "sampler", "profile")
+SECTIONS = ("kernels", "logits", "same", "step", "read", "linear", "attention", "sampler", "profile")
 
 
 def _error(ours: Tensor, wanted: Tensor) -> float:

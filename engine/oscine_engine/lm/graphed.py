@@ -126,7 +126,6 @@ class GraphedLM(LMRunner):
             raise ValueError("without a drafter there is nothing to accept")
         self._lot = None if forced_acceptance is None else Lot(forced_acceptance, self.draws - 1)
         self._max_streams = max_streams
-        self._head = self.packed.head_weight.float()
         config = self.packed.config
         exponent = torch.arange(0, config.head_dim, 2, dtype=torch.float32) / config.head_dim
         angles = torch.arange(max_positions, dtype=torch.float32)[:, None] * config.rope_theta**-exponent
@@ -273,7 +272,7 @@ class GraphedLM(LMRunner):
         packed: PackedLM = self.packed
         config, heads = packed.config, packed.config.num_attention_heads
         eps = config.rms_norm_eps
-        x = packed.embed(given["kinds"], given["ids"]).float()
+        x = kernels.embed(given["kinds"], given["ids"], packed.text_embedding, packed.speech_embedding)
         features = None if self.drafter is None else _Features(self.drafter.layers, x, packed.dtype)
         rows: Tensor | None = None
         for index, layer in enumerate(packed.layers):
@@ -281,23 +280,27 @@ class GraphedLM(LMRunner):
             normed = kernels.add_norm(x, rows, layer.attention_norm, eps)
             if features is not None:
                 features.take(index - 1, x)
-            qkv = F.linear(normed, layer.qkv, layer.qkv_bias)
-            kernels.write(qkv, given["positions"], given["slots"], self._cos, self._sin, cache, heads)
+            places = (given["positions"], given["slots"], self._cos, self._sin, cache, heads)
+            qkv = kernels.project(normed, layer.qkv, layer.qkv_bias, *places)
             seen = kernels.attend(qkv, given["positions"], self._cos, self._sin, cache, heads, tiles)
-            wide = F.linear(kernels.add_norm(x, F.linear(seen, layer.out), layer.mlp_norm, eps), layer.gate_up)
-            rows = F.linear(kernels.silu_times(wide), layer.down)
+            normed = kernels.add_norm(x, F.linear(seen, layer.out), layer.mlp_norm, eps)
+            rows = F.linear(kernels.gated(normed, layer.gate_up), layer.down)
         assert rows is not None
-        x = x + rows
-        says = given["says"].flatten()
-        hidden = F.rms_norm(x[says], x.shape[1:], packed.norm.float(), eps).to(packed.dtype)
-        picks = self._draw(F.linear(hidden.float(), self._head), given).view(given["says"].shape)
+        hidden = kernels.norm_some(x, rows, given["says"].flatten(), packed.norm, eps)
+        picks = self._draw(self._logits(hidden), given).view(given["says"].shape)
         results["ids"].copy_(picks)
         if self.drafter is None or features is None:
             results["accepted"].zero_()
             return
-        features.take(len(packed.layers) - 1, x)
+        features.take(len(packed.layers) - 1, x, rows)
         self.drafter.remember(features.rows, given["positions"], given["slots"])
         self._guess(self.drafter, picks, given, results)
+
+    def _logits(self, hidden: Tensor) -> Tensor:
+        """float32 [S, decoder_rows], added up in float32 whatever the weights are."""
+        if hidden.is_cuda and hidden.dtype != torch.float32:
+            return torch.mm(hidden, self.packed.head_weight.t(), out_dtype=torch.float32)
+        return F.linear(hidden.float(), self.packed.head_weight.float())
 
     def _guess(self, drafter: Drafter, picks: Tensor, given: dict[str, Tensor], results: dict[str, Tensor]) -> None:
         """Keep what was guessed well, and guess what comes next."""
@@ -350,11 +353,11 @@ class _Features:
         self._layers, self._hidden = layers, x.shape[1]
         self.rows = torch.empty(len(x), len(layers) * self._hidden, dtype=dtype, device=x.device)
 
-    def take(self, layer: int, x: Tensor) -> None:
-        """x [R, hidden]: what `layer` has put out, if it is one of them."""
+    def take(self, layer: int, x: Tensor, more: Tensor | None = None) -> None:
+        """x [R, hidden], and `more` added to it: what `layer` has put out, if it is one of them."""
         if layer in self._layers:
             first = self._layers.index(layer) * self._hidden
-            self.rows[:, first : first + self._hidden].copy_(x)
+            self.rows[:, first : first + self._hidden].copy_(x if more is None else x + more)
 
 
 def _fill_tiles(tick: _Tick, counts: Integers, starts: Integers, ends: Integers) -> None:

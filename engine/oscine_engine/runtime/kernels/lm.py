@@ -41,6 +41,51 @@ def add_norm(x: Tensor, y: Tensor | None, weight: Tensor, eps: float) -> Tensor:
     return F.rms_norm(x, x.shape[1:], weight.float(), eps).to(weight.dtype)
 
 
+def embed(kinds: Tensor, ids: Tensor, text: Tensor, speech: Tensor) -> Tensor:
+    """Rows `ids` [R] of the table `text`, or of `speech` where `kinds` [R] is 1: float32 [R, hidden]."""
+    if ids.is_cuda:
+        return _fused().embed(kinds, ids, text, speech)  # type: ignore[no-any-return]
+    is_speech = kinds == 1
+    spoken, written = F.embedding(torch.where(is_speech, ids, 0), speech), F.embedding(ids * ~is_speech, text)
+    return torch.where(is_speech[:, None], spoken, written).float()
+
+
+def norm_some(x: Tensor, y: Tensor, rows: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """As `add_norm` for rows [S] of x and y alone, which stay as they are: [S, hidden]."""
+    if x.is_cuda:
+        return _fused().norm_some(x, y, rows, weight, eps)  # type: ignore[no-any-return]
+    return add_norm(x[rows], y[rows], weight, eps)
+
+
+def project(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    positions: Tensor,
+    slots: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    cache: Tensor,
+    heads: int,
+) -> Tensor:
+    """A linear layer that makes queries, keys and values of x [R, hidden], and `write` of the latter two.
+
+    Returns [R, (heads + 2 * kv_heads) * D], of which the queries alone are sure to be there.
+    """
+    if x.is_cuda and _fused().few(x, weight, int(cache.shape[-1])):
+        return _fused().project(x, weight, bias, positions, slots, cos, sin, cache, heads)  # type: ignore[no-any-return]
+    qkv = F.linear(x, weight, bias)
+    write(qkv, positions, slots, cos, sin, cache, heads)
+    return qkv
+
+
+def gated(x: Tensor, weight: Tensor) -> Tensor:
+    """A linear layer, and `silu_times` of what it gives."""
+    if x.is_cuda and _fused().few(x, weight[: len(weight) // 2]):
+        return _fused().gated(x, weight)  # type: ignore[no-any-return]
+    return silu_times(F.linear(x, weight))
+
+
 def silu_times(x: Tensor) -> Tensor:
     """x [R, 2 * n] -> SiLU of the first half times the second, [R, n]."""
     if x.is_cuda:

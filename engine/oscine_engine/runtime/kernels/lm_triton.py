@@ -40,6 +40,166 @@ def add_norm(x: Tensor, y: Tensor | None, weight: Tensor, eps: float) -> Tensor:
 
 
 @triton.jit
+def _norm_some_kernel(x, y, rows, weight, out, eps, DIM: tl.constexpr, DIM_PAD: tl.constexpr):
+    row = tl.load(rows + tl.program_id(0))
+    columns = tl.arange(0, DIM_PAD)
+    inside = columns < DIM
+    value = tl.load(x + row * DIM + columns, inside, 0.0) + tl.load(y + row * DIM + columns, inside, 0.0)
+    normed = value / tl.sqrt(tl.sum(value * value, 0) / DIM + eps)
+    normed = normed * tl.load(weight + columns, inside, 0.0).to(tl.float32)
+    tl.store(out + tl.program_id(0).to(tl.int64) * DIM + columns, normed.to(out.dtype.element_ty), inside)
+
+
+def norm_some(x: Tensor, y: Tensor, rows: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """As `lm.norm_some`."""
+    dim = x.shape[1]
+    out = torch.empty(len(rows), dim, dtype=weight.dtype, device=x.device)
+    _norm_some_kernel[(len(rows),)](x, y, rows, weight, out, eps, DIM=dim, DIM_PAD=triton.next_power_of_2(dim))
+    return out
+
+
+@triton.jit
+def _embed_kernel(kinds, ids, text, speech, out, DIM: tl.constexpr, DIM_PAD: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    columns = tl.arange(0, DIM_PAD)
+    inside = columns < DIM
+    is_speech = tl.load(kinds + row) == 1
+    place = tl.load(ids + row) * DIM + columns
+    value = tl.load(speech + place, inside & is_speech, 0.0).to(tl.float32)
+    value += tl.load(text + place, inside & (is_speech == 0), 0.0).to(tl.float32)
+    tl.store(out + row * DIM + columns, value, inside)
+
+
+def embed(kinds: Tensor, ids: Tensor, text: Tensor, speech: Tensor) -> Tensor:
+    """As `lm.embed`."""
+    dim = text.shape[1]
+    out = torch.empty(len(ids), dim, dtype=torch.float32, device=ids.device)
+    _embed_kernel[(len(ids),)](kinds, ids, text, speech, out, DIM=dim, DIM_PAD=triton.next_power_of_2(dim))
+    return out
+
+
+_FEW_ROWS = 64
+"""Up to here the kernels below do a linear layer and what follows it; with more rows torch's own is faster."""
+_OUTPUTS = 32
+
+
+def few(x: Tensor, weight: Tensor, width: int = _OUTPUTS) -> bool:
+    """Whether `gated`, or `project` with heads of `width`, can take this, and should."""
+    outputs, inputs = weight.shape
+    return (
+        len(x) <= _FEW_ROWS
+        and x.dtype != torch.float32
+        and outputs % _OUTPUTS == 0
+        and width % _OUTPUTS == 0
+        and inputs % _inputs(inputs) == 0
+    )
+
+
+def _inputs(inputs: int) -> int:
+    """How many inputs are taken at once."""
+    return next((size for size in (128, 64, 32) if inputs % size == 0), 16)
+
+
+def _stages(rows: int) -> int:
+    """Steps of the sum that are on their way at once: as many as let two programs share a multiprocessor."""
+    return 4 if rows <= 32 else 3
+
+
+@triton.jit
+def _gated_kernel(
+    x, weight, out, rows,
+    COUNT: tl.constexpr, DIM: tl.constexpr, ROWS: tl.constexpr, OUTPUTS: tl.constexpr, INPUTS: tl.constexpr,
+):  # fmt: skip
+    lines, columns = tl.arange(0, ROWS), tl.program_id(0) * OUTPUTS + tl.arange(0, OUTPUTS)
+    depth = tl.arange(0, INPUTS)
+    present = (lines < rows)[:, None]
+    left = x + lines[:, None] * DIM + depth[None, :]
+    right = weight + columns[None, :] * DIM + depth[:, None]
+    gate = tl.zeros((ROWS, OUTPUTS), tl.float32)
+    up = tl.zeros((ROWS, OUTPUTS), tl.float32)
+    for at in range(0, DIM, INPUTS):
+        row = tl.load(left + at, present, 0.0)
+        gate = tl.dot(row, tl.load(right + at), gate)
+        up = tl.dot(row, tl.load(right + (COUNT * DIM + at)), up)
+    value = gate * tl.sigmoid(gate) * up
+    tl.store(out + lines[:, None] * COUNT + columns[None, :], value.to(out.dtype.element_ty), present)
+
+
+def gated(x: Tensor, weight: Tensor) -> Tensor:
+    """As `lm.gated`, for what is `few`."""
+    rows, inputs = x.shape
+    count = len(weight) // 2
+    out = x.new_empty(rows, count)
+    _gated_kernel[(count // _OUTPUTS,)](
+        x, weight, out, rows,
+        COUNT=count, DIM=inputs, ROWS=max(_LEAST, triton.next_power_of_2(rows)), OUTPUTS=_OUTPUTS,
+        INPUTS=_inputs(inputs), num_warps=4, num_stages=_stages(rows),
+    )  # fmt: skip
+    return out
+
+
+@triton.jit
+def _project_kernel(
+    x, weight, bias, out, positions, slots, cos, sin, cache, rows, page_size, kind_size, head_size,
+    DIM: tl.constexpr, HEADS: tl.constexpr, KV_HEADS: tl.constexpr, WIDTH: tl.constexpr, PAGE: tl.constexpr,
+    ROWS: tl.constexpr, OUTPUTS: tl.constexpr, INPUTS: tl.constexpr,
+):  # fmt: skip
+    begin = tl.program_id(0) * OUTPUTS
+    lines, columns = tl.arange(0, ROWS), begin + tl.arange(0, OUTPUTS)
+    depth = tl.arange(0, INPUTS)
+    present = (lines < rows)[:, None]
+    left = x + lines[:, None] * DIM + depth[None, :]
+    right = weight + columns[None, :] * DIM + depth[:, None]
+    total = tl.zeros((ROWS, OUTPUTS), tl.float32)
+    for at in range(0, DIM, INPUTS):
+        total = tl.dot(tl.load(left + at, present, 0.0), tl.load(right + at), total)
+    total += tl.load(bias + columns).to(tl.float32)[None, :]
+    head = begin // WIDTH
+    if head < HEADS:
+        place = lines[:, None] * ((HEADS + 2 * KV_HEADS) * WIDTH) + columns[None, :]
+        tl.store(out + place, total.to(out.dtype.element_ty), present)
+    else:
+        slot = tl.load(slots + lines, lines < rows, -1)
+        kept = (slot >= 0)[:, None]
+        channel = begin % WIDTH + tl.arange(0, OUTPUTS)
+        to = (slot // PAGE)[:, None] * page_size + (slot % PAGE)[:, None] * WIDTH + channel[None, :]
+        if head < HEADS + KV_HEADS:
+            pairs = begin % WIDTH // 2 + tl.arange(0, OUTPUTS // 2)
+            angle = tl.load(positions + lines, lines < rows, 0)[:, None] * (WIDTH // 2) + pairs[None, :]
+            c, s = tl.load(cos + angle), tl.load(sin + angle)
+            even, odd = tl.split(tl.reshape(total, (ROWS, OUTPUTS // 2, 2)))
+            key = tl.reshape(tl.join(even * c - odd * s, even * s + odd * c), (ROWS, OUTPUTS))
+            tl.store(cache + (head - HEADS) * head_size + to, key.to(cache.dtype.element_ty), kept)
+        else:
+            own = cache + kind_size + (head - HEADS - KV_HEADS) * head_size
+            tl.store(own + to, total.to(cache.dtype.element_ty), kept)
+
+
+def project(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    positions: Tensor,
+    slots: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    cache: Tensor,
+    heads: int,
+) -> Tensor:
+    """As `lm.project`, for what is `few`."""
+    kv_heads, page, width = cache.shape[2:]
+    (rows, inputs), outputs = x.shape, len(weight)
+    out = x.new_empty(rows, outputs)
+    _project_kernel[(outputs // _OUTPUTS,)](
+        x, weight, bias, out, positions, slots, cos, sin, cache, rows, *cache.stride()[:3],
+        DIM=inputs, HEADS=heads, KV_HEADS=kv_heads, WIDTH=width, PAGE=page,
+        ROWS=max(_LEAST, triton.next_power_of_2(rows)), OUTPUTS=_OUTPUTS, INPUTS=_inputs(inputs), num_warps=4,
+        num_stages=_stages(rows),
+    )  # fmt: skip
+    return out
+
+
+@triton.jit
 def _silu_kernel(x, out, COUNT: tl.constexpr, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -218,20 +378,22 @@ def _sample_kernel(
     key = _mixed(tl.load(seeds + row) + _GAMMA)
     key = _mixed(key + tl.load(positions + row) * _GAMMA + 1)
     first = _mixed(key + 2)
-    # The nucleus by falling probability, the lower id first among equals; the one that crosses top_p is inside.
-    left = probability
+    # The nucleus by falling probability, the lower id first among equals; the one that crosses top_p is inside. The
+    # bits of a number that is not negative order as it does, so that probability and id make one key.
+    left = (probability.to(tl.int32, bitcast=True).to(tl.int64) << 32) | (BLOCK - 1 - ids)
     before = tl.sum(tl.zeros((BLOCK,), tl.float32), 0)
     drawn = tl.sum(tl.zeros((BLOCK,), tl.int64), 0)
     best = before.to(tl.float64) - float("inf")
     rank = 0
     while (rank < TOP_K) & (before < top_p):
-        share = tl.max(left, 0)
-        place = tl.min(tl.where(left == share, ids, BLOCK), 0).to(tl.int64)
+        top = tl.max(left, 0)
+        share = (top >> 32).to(tl.int32).to(tl.float32, bitcast=True)
+        place = BLOCK - 1 - (top & 0xFFFFFFFF)
         value = tl.log(share.to(tl.float64)) + _gumbel(first, place)
         better = (share > 0) & (value > best)
         drawn = tl.where(better, place, drawn)
         best = tl.where(better, value, best)
-        left = tl.where(ids == place, -1.0, left)
+        left = tl.where(left == top, -1, left)
         before += share
         rank += 1
     window = tl.arange(0, WINDOW_PAD)
