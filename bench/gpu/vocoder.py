@@ -84,8 +84,11 @@ class Bench:
     def _compare(self, name: str, wave: NDArray[np.float32], wanted: NDArray[np.float32], dtype: torch.dtype) -> None:
         error = wave - wanted
         share = float(np.sqrt(np.square(error).mean() / np.square(wanted).mean()))
+        # Float32 on a GPU multiplies in TF32.
+        exact = dtype == torch.float32 and self.device.type == "cpu"
+        bound = 2e-5 if exact else WAVE_ERROR[dtype]
         distance = _spectral_distance(wave, wanted)
-        good = self.check(f"{name} {dtype}", len(wave) == len(wanted) and share < WAVE_ERROR[dtype])
+        good = self.check(f"{name} {dtype}", len(wave) == len(wanted) and share < bound)
         worst = float(np.abs(error).max())
         print(f"  {name:24} {str(dtype)[6:]:9} error {share:.1e}, at most {worst:.1e}, {distance:.3f} dB apart{good}")
 

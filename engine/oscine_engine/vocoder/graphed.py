@@ -13,11 +13,12 @@ import torch
 from torch import Tensor
 
 from oscine_engine.runtime.graphs import Graphs, Inputs, Outputs, Step
+from oscine_engine.runtime.kernels.vocoder import Batch
 from oscine_engine.runtime.pages import PoolExhausted
-from oscine_engine.vocoder.advance import Memory, advance, prime
-from oscine_engine.vocoder.f0 import LOOK_RIGHT
 from oscine_engine.vocoder.network import HiFT
 from oscine_engine.vocoder.runner import Row, Samples, VocoderRunner
+from oscine_engine.vocoder.slotted import Edges, Pitch
+from oscine_engine.vocoder.stack import Stack
 from oscine_engine.vocoder.stream import VocoderStream
 
 LENGTHS = (16, 26, 50, 104)
@@ -25,20 +26,20 @@ LENGTHS = (16, 26, 50, 104)
 
 
 class _Tick:
-    """One graph: `size` streams, up to `frames` frames each; with `starting`, some of them at their first."""
+    """One graph: `size` streams, up to `frames` frames each."""
 
-    def __init__(self, runner: "GraphedVocoder", size: int, frames: int, starting: bool) -> None:
+    def __init__(self, runner: "GraphedVocoder", size: int, frames: int) -> None:
         config = runner.network.config
         ahead = config.conv_pre_look_right
-        self.frames, self.starting = frames, starting
+        self.frames = frames
         self.inputs = Inputs(
             {
                 "mel": ((size, frames + ahead, config.in_channels), torch.float32),
                 "slots": ((size,), torch.int64),
                 "counts": ((size,), torch.int64),
                 "decoded": ((size,), torch.int64),
-                "starts": ((size, 1), torch.bool),
-                "last": ((size, 1), torch.bool),
+                "starts": ((size,), torch.bool),
+                "last": ((size,), torch.bool),
             },
             runner.device,
         )
@@ -55,7 +56,7 @@ class _Tick:
         self.run = graphs.capture(self._step)
 
     def _step(self) -> None:
-        self.outputs.device["wave"].copy_(self._runner.compute(self.inputs.device, self.frames, self.starting))
+        self._runner.compute(self.inputs.device, self.frames, self.outputs.device["wave"])
         self.outputs.fetch()
 
 
@@ -69,29 +70,21 @@ class GraphedVocoder(VocoderRunner):
         self, network: HiFT, sine_waves: Tensor, *, max_streams: int = 8, dtype: torch.dtype = torch.float32
     ) -> None:
         super().__init__(network, sine_waves)
-        if dtype != torch.float32:
-            raise NotImplementedError(f"the convolutions compute in float32, not {dtype}")
         self._sizes = [1 << power for power in range((max_streams - 1).bit_length() + 1)]
         self._spare = slots = 2 * max_streams
-        network_layout, pitch_layout = self._layout
-        harmonics = self.network.config.nb_harmonics + 1
-        self._table = Memory(
-            torch.zeros(slots + 1, network_layout.size, device=self.device),
-            torch.zeros(slots + 1, pitch_layout.size, dtype=torch.float64, device=self.device),
-            torch.zeros(slots + 1, harmonics, dtype=torch.float64, device=self.device),
-        )
+        self._stack = Stack(self.network, dtype, slots + 1)
+        self._pitch = Pitch(self.network)
+        self._edges = Edges(self.network, self._noise, self._stack.width)
+        self._exact = torch.zeros(slots + 1, self._pitch.size, dtype=torch.float64, device=self.device)
+        self._wide = torch.zeros(slots + 1, self._edges.size, device=self.device)
+        self._dtype = dtype
         self._free = deque(range(slots))
         self._graphs = Graphs(self.device)
-        self._ticks = {
-            (size, frames, starting): _Tick(self, size, frames, starting)
-            for size in self._sizes
-            for frames in LENGTHS
-            for starting in (False, True)
-        }
+        self._ticks = {(size, frames): _Tick(self, size, frames) for size in self._sizes for frames in LENGTHS}
 
     def capture(self, progress: Callable[[str], object] | None = None) -> None:
         """Capture every size, so that no tick ever has to. Takes seconds."""
-        for (size, frames, _), tick in sorted(self._ticks.items(), reverse=True):
+        for (size, frames), tick in sorted(self._ticks.items(), reverse=True):
             if progress is not None:
                 progress(f"vocoder, {size} streams of {frames} frames")
             with torch.inference_mode():
@@ -102,11 +95,11 @@ class GraphedVocoder(VocoderRunner):
 
     def phase(self, stream: VocoderStream) -> Tensor:
         """The running phase of a stream's harmonics, in turns a sample: float64 [H]."""
-        return self._table.phase[stream.slot]
+        return self._pitch.phase(self._exact[stream.slot])
 
     def replay(self, streams: int, frames: int) -> Step:
         """The launch alone of such a step, again and again: to time it. The streams it last ran for are spoilt."""
-        return self._ticks[1 << (streams - 1).bit_length(), min(n for n in LENGTHS if n >= frames), False].run
+        return self._ticks[1 << (streams - 1).bit_length(), min(n for n in LENGTHS if n >= frames)].run
 
     def _decode(self, rows: list[Row]) -> list[Samples]:
         most, longest = self._sizes[-1], LENGTHS[-1]
@@ -123,10 +116,9 @@ class GraphedVocoder(VocoderRunner):
         return [part[0] if len(part) == 1 else np.concatenate(part) for part in pieces]
 
     def _launch(self, rows: Sequence[Row]) -> list[Samples]:
-        starting = any(row.stream.decoded == 0 for row in rows)
         longest = max(row.count for row in rows)
         frames = next(frames for frames in LENGTHS if longest <= frames)
-        tick = self._ticks[1 << (len(rows) - 1).bit_length(), frames, starting]
+        tick = self._ticks[1 << (len(rows) - 1).bit_length(), frames]
         host, count = tick.inputs.host, len(rows)
         host["mel"][:] = 0
         for index, row in enumerate(rows):
@@ -137,8 +129,8 @@ class GraphedVocoder(VocoderRunner):
         host["slots"][:count], host["slots"][count:] = [row.stream.slot for row in rows], self._spare
         host["counts"][:count], host["counts"][count:] = [row.count for row in rows], 1
         host["decoded"][:count], host["decoded"][count:] = [row.stream.decoded for row in rows], 1
-        host["starts"][:count, 0], host["starts"][count:] = [row.stream.decoded == 0 for row in rows], False
-        host["last"][:count, 0], host["last"][count:] = [row.last for row in rows], False
+        host["starts"][:count], host["starts"][count:] = [row.stream.decoded == 0 for row in rows], False
+        host["last"][:count], host["last"][count:] = [row.last for row in rows], False
         tick.inputs.send()
         tick.run()
         self._graphs.mark()
@@ -158,25 +150,15 @@ class GraphedVocoder(VocoderRunner):
         stream.freed = weakref.finalize(stream, self._free.append, slot)
         return slot
 
-    def compute(self, given: dict[str, Tensor], frames: int, starting: bool) -> Tensor:
-        """All that happens on the device: [B, frames * 480 + 8] overlap-added samples, not yet normalised."""
-        slots, starts, counts = given["slots"], given["starts"], given["counts"]
-        mel = given["mel"].transpose(1, 2)
-        memory = Memory(*(part[slots] for part in (self._table.network, self._table.pitch, self._table.phase)))
-        if starting:
-            hop = self.network.config.samples_per_frame
-            noise = self._noise[:hop].expand(len(slots), -1)
-            primed = prime(self.network, self._layout, mel[:, :, : LOOK_RIGHT + 1], noise)
-            memory = Memory(
-                torch.where(starts, primed.network, memory.network),
-                torch.where(starts, primed.pitch, memory.pitch),
-                torch.where(starts, primed.phase, memory.phase),
-            )
-        noise = self._noise_from(given["decoded"] + 1, frames)
-        samples, after = advance(
-            self.network, self._layout, memory, mel, noise, counts, starts if starting else None, given["last"]
-        )
-        self._table.network[slots] = after.network
-        self._table.pitch[slots] = after.pitch
-        self._table.phase[slots] = after.phase
-        return samples
+    def compute(self, given: dict[str, Tensor], frames: int, wave: Tensor) -> None:
+        """All that happens on the device. wave: [B, frames * 480 + 8] overlap-added samples, not yet normalised."""
+        batch = Batch(given["slots"], given["counts"], given["starts"], given["last"])
+        exact, wide = self._exact[batch.slots], self._wide[batch.slots]
+        exact_after, wide_after = torch.empty_like(exact), torch.empty_like(wide)
+        held, loud = self._pitch(given["mel"], exact, exact_after, batch)
+        before, after = self._edges.parts(wide), self._edges.parts(wide_after)
+        spectrum = self._edges.spectrum(held, loud, given["decoded"], before, after, batch, self._dtype)
+        bins = self._stack(given["mel"], spectrum, frames, (before.column, after.column), batch)
+        self._edges.wave(bins, before, after, wave, batch)
+        self._exact[batch.slots] = exact_after
+        self._wide[batch.slots] = wide_after

@@ -17,7 +17,8 @@ from oscine_engine.vocoder.layers import SILENCE, Conv, Past, ResBlock, Upsample
 from oscine_engine.vocoder.source import Source
 from oscine_engine.vocoder.spectrum import Spectrum
 
-_LOUDEST = 100.0
+LOUDEST = 100.0
+"""The most that a bin's magnitude can be."""
 
 
 class HiFT(nn.Module):
@@ -90,7 +91,7 @@ class HiFT(nn.Module):
         """Raw bins [B, 18, N] -> magnitude in [0, 100] and phase in radians, float32 [B, 9, N] each."""
         log, phase = bins.float().chunk(2, dim=1)
         # Clamping before the exponential too keeps its gradient finite.
-        magnitude = log.clamp_max(math.log(_LOUDEST) + 0.01).exp().clamp_max(_LOUDEST)
+        magnitude = log.clamp_max(math.log(LOUDEST) + 0.01).exp().clamp_max(LOUDEST)
         return magnitude, torch.sin(phase)
 
     def decode(self, mel: Tensor, source: Tensor, finalize: bool = True) -> Tensor:
