@@ -15,7 +15,6 @@ long as all its ticks.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import math
 import sys
@@ -34,9 +33,11 @@ from oscine_engine.checkpoint import draft, synthetic
 from oscine_engine.checkpoint.load import Checkpoint
 from oscine_engine.config import ModelConfig
 from oscine_engine.lm.drafter import PackedDraft
+from oscine_engine.runtime import device as device_module
 from oscine_engine.runtime.device import Device, DeviceLimits
 from oscine_engine.runtime.graphs import Graphs
 from oscine_engine.runtime.pages import PagePool
+from oscine_engine.runtime.stages import Stages
 from oscine_engine.runtime.trace import Left, Said, Solved, Ticked, Trace
 from oscine_engine.scheduler.views import Stage
 from oscine_service.unit import child
@@ -105,8 +106,17 @@ def report(ticks: Ticks, device: Device, kind: str, stats: Path) -> None:
 
 def config_of(server: Server) -> ModelConfig:
     """Sizes and rules of the model that `server` speaks with."""
-    config = synthetic.FULL if server.model == "full" else synthetic.SMALL
-    return dataclasses.replace(config, flow=dataclasses.replace(config.flow, pre_lookahead_len=server.look_ahead))
+    return synthetic.FULL if server.model == "full" else synthetic.SMALL
+
+
+class PatientStages(Stages):
+    """Waits for some ids more than a chunk needs."""
+
+    extra_ids = 0
+
+    def __init__(self, *runners: Any) -> None:
+        super().__init__(*runners)
+        self._wanted += self.extra_ids
 
 
 def load(server: Server, stats: Path) -> Device:
@@ -121,6 +131,8 @@ def load(server: Server, stats: Path) -> Device:
         # Only steps of fixed shape guess, so a CPU has to take them, too.
         drafter = drafter_of(checkpoint, server)
         speculation = {"drafter": drafter, "forced_acceptance": server.tokens, "graphed": True}
+    PatientStages.extra_ids = server.extra_ids
+    device_module.Stages = PatientStages  # type: ignore[misc]
     if "graphs" in server.without:
         # The same steps, launched one kernel at a time.
         Graphs.capture = lambda graphs, step: step  # type: ignore[method-assign]

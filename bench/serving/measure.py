@@ -135,7 +135,7 @@ def _needs(server: Server, pieces: Sequence[Sequence[str]]) -> list[int]:
 
     config = config_of(server)
     text_block, speech_block = config.text.mix_ratio
-    ids = text_block * -(-(server.head_start + server.look_ahead) // speech_block)
+    ids = text_block * -(-(server.head_start + config.flow.pre_lookahead_len + server.extra_ids) // speech_block)
     start = Start(FrontEnd(config.text.front_end, word_tokenizer()), server.voice_names[0], ids)
     return [start.needs(each, Mode.INTERLEAVED) for each in pieces]
 

@@ -22,7 +22,8 @@ QUICK = ("k21 c1", "k21 c8", "k21 c32", "k21 open 30")
 class Server:
     """One service to start.
 
-    model: "full" or "tiny". head_start: k, new ids in the first chunk. look_ahead: ids the flow sees beyond a chunk.
+    model: "full" or "tiny". head_start: k, new ids in the first chunk. extra_ids: ids that are waited for before
+    a chunk begins, beyond the ones it needs.
     tokens: mean ids a step of the language model, by a draft whose acceptance is drawn; None is without a draft.
     voices, prompt_tokens, voice_bytes: registered voices, the ids of each, and the budget of their pages.
     without: parts that are switched off: "graphs" launches kernel by kernel, "packing" has one stream in each step,
@@ -33,7 +34,7 @@ class Server:
     device: str = "cpu"
     precision: Precision = "float32"
     head_start: int = 21
-    look_ahead: int = 3
+    extra_ids: int = 0
     tokens: float | None = None
     voices: int = 1
     prompt_tokens: int = 97
@@ -99,8 +100,8 @@ def rows(base: Server) -> Iterator[Row]:
     many = replace(k21, voices=64, voice_bytes=64 * GIB)
     for clients in (1, 32):
         yield Row(f"64 voices c{clients}", many, Load(clients=clients))
-    # 24 ids with the released look-ahead of 3; two more, and it waits for the 26 that peers need.
-    yield Row("26 ids c1", replace(k21, look_ahead=5), Load(clients=1))
+    # It needs 24; with two more it waits for the 26 that peers need.
+    yield Row("26 ids c1", replace(k21, extra_ids=2), Load(clients=1))
     for part in ("graphs", "packing", "overlap"):
         for clients in (1, 8):
             yield Row(f"without {part} c{clients}", replace(k21, without=(part,)), Load(clients=clients))
