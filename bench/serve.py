@@ -17,7 +17,7 @@ is drawn; drafting, verification and sampling are done in full.
 Rows beside those: `opus`; `fed` (interleaved, 50 text ids a second, a message each; the first packet counts from the
 last word that it needs); `long` (texts of ten sentences of 8 s); `tokens` (ids a step, 1.0 without a draft); `cold` (a
 voice of 5 s that nobody has spoken in); `64 voices`; `26 ids` (waits for as many as the best published service must);
-`without` (a part switched off).
+`without` (a part switched off: see bench/serving/plan.py).
 
 Keys of a line of FILE:
 

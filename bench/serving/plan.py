@@ -27,7 +27,7 @@ class Server:
     tokens: mean ids a step of the language model, by a draft whose acceptance is drawn; None is without a draft.
     voices, prompt_tokens, voice_bytes: registered voices, the ids of each, and the budget of their pages.
     without: parts that are switched off: "graphs" launches kernel by kernel, "packing" has one stream in each step,
-    "overlap" waits for every step of the flow.
+    "overlap" waits for every step of the flow, "incremental" solves all that came before a chunk again with it.
     """
 
     model: str = "full"
@@ -102,6 +102,6 @@ def rows(base: Server) -> Iterator[Row]:
         yield Row(f"64 voices c{clients}", many, Load(clients=clients))
     # It needs 24; with two more it waits for the 26 that peers need.
     yield Row("26 ids c1", replace(k21, extra_ids=2), Load(clients=1))
-    for part in ("graphs", "packing", "overlap"):
+    for part in ("graphs", "packing", "overlap", "incremental"):
         for clients in (1, 8):
             yield Row(f"without {part} c{clients}", replace(k21, without=(part,)), Load(clients=clients))
