@@ -41,7 +41,7 @@ Keys of a line of FILE:
   `used`: of the whole card.
 
 `--report` measures nothing: it writes the tables and the plot of docs/benchmarks.md from the newest lines of FILE, of
-the given model, device and precision, beside the published figures.
+the given model, device, precision and ids a step, beside the published figures.
 The exit status is 1 if calls failed.
 """
 
@@ -136,7 +136,8 @@ def report(results: Path, base: Server) -> None:
 
     def of_base(line: Mapping[str, Any]) -> bool:
         server = line["server"]
-        return all(server[name] == getattr(base, name) for name in ("model", "device", "precision"))
+        alike = all(server[name] == getattr(base, name) for name in ("model", "device", "precision"))
+        return alike and (server["tokens"] == base.tokens or line["row"].startswith("tokens "))
 
     try:
         write(results, of_base)

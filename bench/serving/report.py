@@ -52,10 +52,12 @@ def about(lines: Lines) -> str:
     line = next(iter(lines.values()))
     server, host = line["server"], line["host"]
     where = host["gpu"] or f"{host['cores']} cores"
+    tokens = next((each["server"]["tokens"] for name, each in lines.items() if not name.startswith("tokens ")), None)
+    draft = "no draft" if tokens is None else f"a draft of the published shape, {tokens:g} ids a step drawn by lot"
     return (
         f"{where} ({host['cpu']}, {host['cores']} cores), torch {host['torch']}; random weights of the "
-        f"{'released' if server['model'] == 'full' else 'smallest'} sizes, {server['precision']}. The published "
-        "figures are of one H100, whose memory is slower than an H200's and whose host is likely faster than this one."
+        f"{'released' if server['model'] == 'full' else 'smallest'} sizes, {server['precision']}, {draft}. Published are "
+        "figures of one H100, whose memory is slower than an H200's, and whose host is likely faster than this one."
     )
 
 

@@ -196,6 +196,7 @@ def test_the_report_puts_the_newest_line_of_each_row_beside_the_published_ones(t
         }
         return json.dumps({**about, "seconds": 60, **found, **used})
 
+    pytest.importorskip("matplotlib", reason="the plot needs what `make bench` installs")
     docs = tmp_path / "docs"
     docs.mkdir()
     page = docs / "benchmarks.md"
