@@ -7,7 +7,7 @@ from torch import Tensor
 
 from oscine_engine.errors import CheckpointError
 from oscine_engine.runtime.kernels import vocoder as kernels
-from oscine_engine.runtime.kernels.vocoder import Analysis, Batch, Voice
+from oscine_engine.runtime.kernels.vocoder import Analysis, Batch, Gain, Voice
 from oscine_engine.vocoder.network import LOUDEST, HiFT
 
 
@@ -57,7 +57,7 @@ class Pitch:
 
     def _split(self, rows: Tensor) -> list[Tensor]:
         parts = torch.split(rows, [size for size, _ in self._parts], dim=1)
-        return [part.unflatten(1, shape) for part, (_, shape) in zip(parts, self._parts, strict=True)]
+        return [part.view(-1, *shape) for part, (_, shape) in zip(parts, self._parts, strict=True)]
 
 
 class Parts(NamedTuple):
@@ -73,11 +73,12 @@ class Parts(NamedTuple):
 class Edges:
     """From harmonics to the source's spectrum, and from raw bins to samples. A stream's row is `size` float32."""
 
-    def __init__(self, network: HiFT, noise: Tensor, width: int) -> None:
-        """noise: merged, float32 [n]. width: channels of the last stage."""
+    def __init__(self, network: HiFT, noise: Tensor, width: int, gain: Gain) -> None:
+        """noise: merged, float32 [n]. width: channels of the last stage. gain: what samples are multiplied by."""
         config, spectrum = network.config, network.spectrum
         self._analysis = Analysis(spectrum.analysis.contiguous(), spectrum.hop, network.strides[0])
         self._synthesis = spectrum.synthesis.contiguous()
+        self._gain = gain
         self._noise, self._frame = noise.contiguous(), config.samples_per_frame
         self._rate = config.samples_per_frame // spectrum.hop
         self._shapes = (
@@ -91,7 +92,7 @@ class Edges:
 
     def parts(self, rows: Tensor) -> Parts:
         parts = torch.split(rows, self._sizes, dim=1)
-        return Parts(*(part.unflatten(1, shape) for part, shape in zip(parts, self._shapes, strict=True)))
+        return Parts(*(part.view(-1, *shape) for part, shape in zip(parts, self._shapes, strict=True)))
 
     def spectrum(
         self,
@@ -112,4 +113,4 @@ class Edges:
     def wave(self, bins: Tensor, before: Parts, after: Parts, out: Tensor, batch: Batch) -> None:
         """As `kernels.synthesise`."""
         matrix = self._synthesis
-        kernels.synthesise(bins, matrix, before.pieces, after.pieces, out, batch, self._rate, LOUDEST)
+        kernels.synthesise(bins, matrix, before.pieces, after.pieces, out, batch, self._rate, LOUDEST, self._gain)

@@ -8,7 +8,7 @@ from torch import Tensor
 from oscine_engine.checkpoint import synthetic
 from oscine_engine.config import F0Config, VocoderConfig
 from oscine_engine.runtime.kernels import vocoder as twin
-from oscine_engine.runtime.kernels.vocoder import Analysis, Batch, Bend, Conv, Entry, Voice
+from oscine_engine.runtime.kernels.vocoder import Analysis, Batch, Bend, Conv, Entry, Gain, Voice
 from oscine_engine.vocoder import graphed
 from oscine_engine.vocoder.graphed import GraphedVocoder
 from oscine_engine.vocoder.network import HiFT
@@ -203,10 +203,16 @@ def test_from_bins_to_samples() -> None:
     on, here = batch()
     bins, before, after = 3 * drawn(3, 73, 18, seed=1), drawn(3, 3, 16, seed=2), torch.zeros(3, 3, 16)
     matrix, out = Spectrum(16, 4).synthesis, torch.zeros(3, 74 * 4)
+    bins[2, 5, 3] = torch.nan
+    head, tail = drawn(4, seed=3), drawn(4, seed=4)
     kept, wave = there(after, out)
-    vocoder_triton.synthesise(*there(bins, matrix, before), kept, wave, on, 24, 100.0)
-    twin.synthesise(bins, matrix, before, after, out, here, 24, 100.0)
-    close(wave, out, 3e-6)
+    gains = [Gain(0.7, head.to(device), tail.to(device), skip=8, limit=3.0) for device in (DEVICE, torch.device("cpu"))]
+    vocoder_triton.synthesise(*there(bins, matrix, before), kept, wave, on, 24, 100.0, gains[0])
+    twin.synthesise(bins, matrix, before, after, out, here, 24, 100.0, gains[1])
+    assert out.abs().nan_to_num(0).max() == 3.0
+    # What is not a number must come through, and no further than its window reaches.
+    assert out[2].isnan().nonzero().flatten().tolist() == list(range(20, 36))
+    torch.testing.assert_close(wave.cpu(), out, atol=6e-6, rtol=3e-6, equal_nan=True)
     close(kept, after, 3e-6)
 
 

@@ -305,17 +305,38 @@ def analyse(
     return spectrum[None].to(dtype)
 
 
+class Gain(NamedTuple):
+    """What samples are multiplied by: one number, and others [n] after a signal's first `skip` samples and at its end.
+
+    Louder ones than `limit` are clipped to it.
+    """
+
+    steady: float
+    head: Tensor
+    tail: Tensor
+    skip: int
+    limit: float
+
+
 def synthesise(
-    bins: Tensor, matrix: Tensor, before: Tensor, after: Tensor, out: Tensor, batch: Batch, rate: int, loudest: float
+    bins: Tensor,
+    matrix: Tensor,
+    before: Tensor,
+    after: Tensor,
+    out: Tensor,
+    batch: Batch,
+    rate: int,
+    loudest: float,
+    gain: Gain,
 ) -> None:
-    """Raw bins [B, N, 2 K] -> `out` [B, (N + 1) * hop], overlap-added, not yet normalised.
+    """Raw bins [B, N, 2 K] -> `out` [B, (N + 1) * hop]: samples, of which a stream that starts skips the first ones.
 
     The first half are logarithms of magnitudes, at most `loudest` after exp; the sines of the others are phases.
     matrix [2 K, n_fft]: from real and imaginary parts to windowed samples. before, after: pieces
     [B, n_fft // hop - 1, n_fft]. rate: columns a frame. Columns after that behind a stream's last frame are silent.
     """
     if bins.is_cuda:
-        _fused().synthesise(bins, matrix, before, after, out, batch, rate, loudest)
+        _fused().synthesise(bins, matrix, before, after, out, batch, rate, loudest, gain)
         return
     log, phase = bins.chunk(2, dim=2)
     magnitude, angle = log.exp().clamp_max(loudest), torch.sin(phase)
@@ -331,7 +352,15 @@ def synthesise(
     new = bins.shape[1] + 1
     ages = range(overlap + 1)
     parts = (joined[:, overlap - age : overlap - age + new, age * hop : (age + 1) * hop] for age in ages)
-    out.copy_(torch.stack(tuple(parts)).sum(0).flatten(1))
+    wave = torch.stack(tuple(parts)).sum(0).flatten(1)
+    edge, place = len(gain.head), torch.arange(wave.shape[1], device=bins.device)
+    since = place - gain.skip
+    left = place - (batch.counts[:, None] * rate * hop + gain.skip - edge)
+    first = batch.starts[:, None] & (since >= 0) & (since < edge)
+    final = batch.last[:, None] & (left >= 0) & (left < edge)
+    factor = torch.where(first, gain.head[since.clamp(0, edge - 1)], gain.steady)
+    factor = torch.where(final, gain.tail[left.clamp(0, edge - 1)], factor)
+    out.copy_((wave * factor).clamp(-gain.limit, gain.limit))
 
 
 def _fused() -> ModuleType:

@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from oscine_engine.runtime.kernels.vocoder import Analysis, Batch, Bend, Conv, Voice
+from oscine_engine.runtime.kernels.vocoder import Analysis, Batch, Bend, Conv, Gain, Voice
 
 _PIECE = 512
 """Numbers that a program copies at once between a table and a signal."""
@@ -257,7 +257,7 @@ def mel_windows(mel: Tensor, taps: int) -> Tensor:
 
 @triton.jit
 def _elu(y):
-    return tl.where(y > 0, y, tl.exp(tl.minimum(y, 0.0)) - 1)
+    return tl.where(y > 0, y, tl.exp(tl.where(y > 0, 0.0, y)) - 1)
 
 
 @triton.jit
@@ -448,8 +448,9 @@ def analyse(
 
 @triton.jit(do_not_specialize=("columns", "rate", "before_row", "after_row"))
 def _synthesise_kernel(
-    bins, matrix, before, after, out, counts, starts, columns, rate, before_row, after_row, loudest,
-    HALF: tl.constexpr, SIZE: tl.constexpr, HOP: tl.constexpr, OVERLAP: tl.constexpr, TILE: tl.constexpr,
+    bins, matrix, before, after, out, counts, starts, last, head, tail, columns, rate, before_row, after_row, loudest,
+    steady, limit, EDGE: tl.constexpr, SKIP: tl.constexpr, HALF: tl.constexpr, SIZE: tl.constexpr, HOP: tl.constexpr,
+    OVERLAP: tl.constexpr, TILE: tl.constexpr,
     WIDE: tl.constexpr,
 ):  # fmt: skip
     stream = tl.program_id(1)
@@ -463,7 +464,9 @@ def _synthesise_kernel(
         present = (column >= 0) & (column < columns) & (column <= count)
         read = column[:, None] * (2 * HALF) + half[None, :]
         inside = present[:, None] & real[None, :]
-        magnitude = tl.minimum(tl.exp(tl.load(signal + read, inside, 0.0)), loudest)
+        magnitude = tl.exp(tl.load(signal + read, inside, 0.0))
+        # Not a minimum, which would hide what is not a number.
+        magnitude = tl.where(magnitude > loudest, loudest, magnitude)
         angle = tl.sin(tl.load(signal + read + HALF, inside, 0.0))
         entry = matrix + half[:, None] * SIZE + age * HOP + taps[None, :]
         cosines, sines = tl.load(entry, real[:, None], 0.0), tl.load(entry + HALF * SIZE, real[:, None], 0.0)
@@ -478,19 +481,35 @@ def _synthesise_kernel(
         keep = (present & (ahead >= 0) & (ahead < OVERLAP))[:, None]
         to = after + stream * after_row + ahead[:, None] * SIZE + age * HOP + taps[None, :]
         tl.store(to, piece, keep & (taps >= 0)[None, :])
-    to = out + stream.to(tl.int64) * (columns + 1) * HOP + blocks[:, None] * HOP + taps[None, :]
+    place = blocks[:, None] * HOP + taps[None, :]
+    since, left = place - SKIP, place - (count * HOP + SKIP - EDGE)
+    first = (since >= 0) & (since < EDGE) & (silent != 0)
+    final = (left >= 0) & (left < EDGE) & (tl.load(last + stream).to(tl.int32) != 0)
+    factor = tl.where(first, tl.load(head + since, first, 0.0), steady)
+    total *= tl.where(final, tl.load(tail + left, final, 0.0), factor)
+    total = tl.where(total > limit, limit, tl.where(total < -limit, -limit, total))
+    to = out + stream.to(tl.int64) * (columns + 1) * HOP + place
     tl.store(to, total, (blocks <= columns)[:, None] & (taps >= 0)[None, :])
 
 
 def synthesise(
-    bins: Tensor, matrix: Tensor, before: Tensor, after: Tensor, out: Tensor, batch: Batch, rate: int, loudest: float
+    bins: Tensor,
+    matrix: Tensor,
+    before: Tensor,
+    after: Tensor,
+    out: Tensor,
+    batch: Batch,
+    rate: int,
+    loudest: float,
+    gain: Gain,
 ) -> None:
     """As `vocoder.synthesise`."""
     streams, columns, width = bins.shape
     overlap, size = before.shape[1:]
     # As many blocks more as the last column kept has still to give.
     _synthesise_kernel[(triton.cdiv(columns + overlap, _STRETCH), streams)](
-        bins, matrix, before, after, out, batch.counts, batch.starts, columns, rate, before.stride(0), after.stride(0),
-        loudest, HALF=width // 2, SIZE=size, HOP=size // (overlap + 1), OVERLAP=overlap, TILE=_STRETCH,
-        WIDE=_side(width // 2), num_warps=4,
+        bins, matrix, before, after, out, batch.counts, batch.starts, batch.last, gain.head, gain.tail, columns, rate,
+        before.stride(0), after.stride(0), loudest, gain.steady, gain.limit, EDGE=len(gain.head), SKIP=gain.skip,
+        HALF=width // 2, SIZE=size, HOP=size // (overlap + 1), OVERLAP=overlap, TILE=_STRETCH, WIDE=_side(width // 2),
+        num_warps=4,
     )  # fmt: skip
