@@ -159,33 +159,35 @@ class GraphedLM(LMRunner):
         rows = 0
         for place, more in zip(active, counts, strict=True):
             if group and (rows + more > _READ_ROWS[-1] or len(group) == self._max_streams):
-                self._step(streams, group, said)
+                self._step(streams, group, rows, said)
                 group, rows = [], 0
             group.append(place)
             rows += more
         if group:
-            self._step(streams, group, said)
+            self._step(streams, group, rows, said)
         return said
 
-    def _step(self, streams: list[LMStream], group: list[int], said: list[list[int]]) -> None:
-        """One launch. Until it is done nothing has changed but that pages are held."""
-        # Those that speak come first: a stream's number among them is also the row of its page table.
-        group.sort(key=lambda place: not streams[place].machine.says)
+    def _step(self, streams: list[LMStream], group: list[int], rows: int, said: list[list[int]]) -> None:
+        """One launch of so many rows. Until it is done nothing has changed but that pages are held."""
+        says = [streams[place].machine.says for place in group]
+        saying = sum(says)
+        if saying < len(group):
+            # Those that speak come first: a stream's number among them is also the row of its page table.
+            group.sort(key=lambda place: not streams[place].machine.says)
         members = [streams[place] for place in group]
-        tick = self._tick(members)
-        self._fill(tick, members)
+        tick = self._tick(members, rows, saying)
+        self._fill(tick, members, saying)
         tick.inputs.send()
         tick.run()
         self._graphs.mark()
         self._graphs.wait()
-        results = (tick.outputs.host[name].tolist() for name in ("ids", "accepted", "drafts"))
+        results = (tick.outputs.host[name][:saying].tolist() for name in ("ids", "accepted", "drafts"))
+        for stream in members:
+            stream.length += stream.machine.fed()
         for place, stream, picks, kept, guesses in zip(group, members, *results, strict=False):
-            feed = stream.machine.take()
-            stream.length += len(feed.inputs)
-            if feed.says:
-                said[place] = self._say_all(stream, picks[: kept + 1])
-                if guesses:
-                    stream.drafts = guesses[: max(0, stream.machine.room - 1)]
+            said[place] = self._say_all(stream, picks[: kept + 1])
+            if guesses:
+                stream.drafts = guesses[: max(0, stream.machine.room - 1)]
 
     def _say_all(self, stream: LMStream, picks: list[int]) -> list[int]:
         """Say ids of which all but the last were fed already, as guesses. Returns the speech ids among them."""
@@ -195,49 +197,55 @@ class GraphedLM(LMRunner):
             return picks
         for count, chosen in enumerate(picks):
             if count:
-                stream.machine.take()
-                stream.length += 1
+                stream.length += stream.machine.fed()
             if not self.say(stream, chosen):
                 return picks[:count]
         return picks
 
-    def _tick(self, members: list[LMStream]) -> _Tick:
-        if all(len(stream.machine.waiting) == 1 and stream.machine.says for stream in members):
-            return self._say[1 << (len(members) - 1).bit_length()]
-        rows = sum(stream.num_rows for stream in members)
+    def _tick(self, members: list[LMStream], rows: int, saying: int) -> _Tick:
+        if saying == len(members) and all(len(stream.machine.waiting) == 1 for stream in members):
+            return self._say[1 << (saying - 1).bit_length()]
         for tick in self._read:
             if rows <= tick.shape.rows:
                 return tick
         raise ValueError(f"a text of {rows} ids is longer than the {_READ_ROWS[-1]} that are read at once")
 
-    def _fill(self, tick: _Tick, members: list[LMStream]) -> None:
+    def _fill(self, tick: _Tick, members: list[LMStream], saying: int) -> None:
         """Lay the step out in the host's arrays. Every stream's guesses follow its inputs."""
         host, size = tick.inputs.host, self.page_tokens
         ids: list[int] = []
         kinds: list[int] = []
         tables: list[list[int]] = []
-        shapes: list[tuple[int, int]] = []
+        numbers: list[int] = []
         for stream in members:
-            inputs, drafts = stream.machine.waiting, stream.drafts
-            ids += [item.id for item in inputs]
-            ids += drafts
-            kinds += [item.kind for item in inputs]
-            kinds += _SPEECH * len(drafts)
-            count = len(inputs) + len(drafts)
-            if more := self._new_pages(stream, count):
-                stream.pages += self.pool.alloc(more)
-            shapes.append((count, stream.length))
-            tables.append(stream.pages)
-        counts, starts = np.array(shapes).T
+            inputs, drafts, length = stream.machine.waiting, stream.drafts, stream.length
+            if len(inputs) == 1:
+                kind, id = inputs[0]
+                kinds.append(kind)
+                ids.append(id)
+            else:
+                kinds += [item.kind for item in inputs]
+                ids += [item.id for item in inputs]
+            count = len(inputs)
+            if drafts:
+                ids += drafts
+                kinds += _SPEECH * len(drafts)
+                count += len(drafts)
+            pages = stream.pages
+            if length + count > len(pages) * size:
+                pages += self.pool.alloc(self._new_pages(stream, count))
+            numbers += (count, length)
+            tables.append(pages)
+        counts, starts = np.array(numbers).reshape(-1, 2).T
         rows, ends, most = len(ids), counts.cumsum(), max(map(len, tables))
-        pages = np.array([table + [0] * (most - len(table)) for table in tables])
+        held = np.array(tables if most == 1 else [table + [0] * (most - len(table)) for table in tables])
         whose = np.arange(len(members)).repeat(counts)
         at = np.arange(rows) + (starts - ends + counts)[whose]
-        host["tables"][: len(members), :most] = pages
+        host["tables"][: len(members), :most] = held
         host["ids"][:rows], host["kinds"][:rows], host["positions"][:rows] = ids, kinds, at
-        host["slots"][:rows], host["slots"][rows:] = pages[whose, at // size] * size + at % size, -1
+        host["slots"][:rows], host["slots"][rows:] = held[whose, at // size] * size + at % size, -1
         _fill_tiles(tick, counts, starts, ends)
-        self._fill_draws(tick, [stream for stream in members if stream.machine.says], starts + counts, ends)
+        self._fill_draws(tick, members[:saying], starts + counts, ends)
 
     def _fill_draws(self, tick: _Tick, speaking: list[LMStream], stops: Integers, ends: Integers) -> None:
         """What each id is drawn with. stops, ends: the position and the row behind every stream's last."""
@@ -245,17 +253,20 @@ class GraphedLM(LMRunner):
         host["says"][:], host["before"][:], host["drafts"][:] = 0, -1, NO_DRAFT
         if not saying:
             return
-        numbers: list[tuple[int, int, int, int]] = []
+        numbers: list[int] = []
         past: list[int] = []
         none, nothing = [NO_ID] * window, [NO_DRAFT] * guesses
         for stream in speaking:
             tokens, drafts = stream.tokens, stream.drafts
-            numbers.append((noise.signed(stream.seed), len(tokens), stream.machine.ends_from, len(drafts)))
-            past += none[len(tokens) :]
+            count = len(tokens)
+            numbers += (noise.signed(stream.seed), count, stream.machine.ends_from, len(drafts))
+            if count < window:
+                past += none[count:]
             past += tokens[-window:]
-            past += drafts
-            past += nothing[len(drafts) :]
-        seeds, said, least, held = np.array(numbers).T
+            if guesses:
+                past += drafts
+                past += nothing[len(drafts) :]
+        seeds, said, least, held = np.array(numbers).reshape(saying, 4).T
         histories = np.array(past).reshape(saying, window + guesses)
         positions = said[:, None] + self._places
         host["says"][:saying] = (ends[:saying] - 1 - held)[:, None] + np.minimum(self._places, held[:, None])

@@ -212,6 +212,12 @@ class Interleaver:
         inputs, self._pending = self._pending, []
         return Feed(inputs, self.says, self.may_end)
 
+    def fed(self) -> int:
+        """As `take`, for a caller that has fed what waits already. Returns how many inputs that were."""
+        count = len(self._pending)
+        self._pending = []
+        return count
+
     def put_back(self, feed: Feed) -> None:
         """Undo the last `take`, whose feed came to nothing; nothing may have been said or added since."""
         self._pending = feed.inputs + self._pending
@@ -278,7 +284,11 @@ class Interleaver:
 
         The same as `say` and `take` for each, but quick. Nothing is left to be taken before. False: nothing was said.
         """
-        if len(ids) >= self.room or min(ids) < 0 or max(ids) >= self.layout.speech_token_size:
+        legal = self.layout.speech_token_size
+        for speech_id in ids:
+            if not 0 <= speech_id < legal:
+                return False
+        if len(ids) >= self.room:
             return False
         self.said += len(ids)
         self._in_block += len(ids)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from oscine_engine.config import SamplingConfig, TextRules
 from oscine_engine.lm import noise
+from oscine_engine.lm.drafter import PackedDraft
 from oscine_engine.lm.graphed import GraphedLM
 from oscine_engine.lm.interleave import Interleaver, Layout, Phase, Prompt
 from oscine_engine.lm.network import SpeechLM
@@ -19,6 +20,7 @@ from oscine_engine.lm.sampling import NO_ID, distribution, mask_logits
 from oscine_engine.lm.speculation import Lot
 from oscine_engine.lm.stream import LMStream, Mode
 from oscine_engine.runtime.pages import PagePool
+from tests.engine.lm.test_draft import CONFIGS, TARGET, make
 from tests.engine.lm.test_runner import CONFIG, PROMPTS, RULES
 
 SPEECH_IDS = CONFIG.speech_token_size
@@ -124,6 +126,38 @@ def test_hundreds_of_guessed_sentences_are_those_said_step_by_step(lm: SpeechLM,
     assert got == wanted
     assert len({tuple(tokens) for tokens in wanted}) > 0.9 * len(seeds)
     assert fast < 0.75 * slow
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_draft_network_changes_no_id(name: str) -> None:
+    """Texts that come in pieces, streams that join and leave, and guesses of a network of any weights."""
+    network, target = make(CONFIGS[name])
+    spoken: list[list[list[int]]] = []
+    counts: list[int] = []
+    for guessing_too in (False, True):
+        pages = PagePool(100, page_shape(TARGET, 8))
+        drafter = PackedDraft(network, target, pages, SamplingConfig(), max_streams=8, max_positions=256)
+        runner: LMRunner = LMRunner(target, pages, SamplingConfig(), RULES)
+        if guessing_too:
+            runner = GraphedLM(target, pages, SamplingConfig(), RULES, max_positions=256, drafter=drafter)
+        streams = list[LMStream]()
+        for turn in range(60):
+            if turn % 3 == 0 and turn < 18:
+                streams.append(runner.open(Prompt((1, 2)), mode="interleaved", seed=turn))
+            for number, stream in enumerate(streams):
+                age = turn - 3 * number
+                if age < 12 and age % 2 == 0:
+                    stream.add_text([(turn + i) % TARGET.vocab_size for i in range(1 + number % 2)])
+                elif age == 13:
+                    stream.end_text()
+            runner.step(streams)
+        while any(stream.wants_step for stream in streams):
+            runner.step(streams)
+        assert all(stream.state == "done" and stream.failure is None for stream in streams)
+        spoken.append([stream.tokens for stream in streams])
+        counts.append(sum(map(len, spoken[-1])))
+    assert spoken[0] == spoken[1]
+    assert counts[0] > 60
 
 
 @pytest.mark.parametrize("seed", [2, 3])
