@@ -79,10 +79,13 @@ def chosen(rows: Sequence[Row], patterns: Sequence[str]) -> list[Row]:
     return [row for row in rows if any(fnmatch.fnmatchcase(row.name, pattern) for pattern in patterns)]
 
 
-def measured(rows: Sequence[Row], seconds: tuple[float, float], until: float) -> Iterator[dict[str, Any]]:
+def measured(
+    rows: Sequence[Row], seconds: tuple[float, float], until: float, commit: str | None = None
+) -> Iterator[dict[str, Any]]:
     """A line for each row that can be measured before `until` (monotonic clock)."""
     run = datetime.now(UTC).isoformat(timespec="seconds")
-    about = {"benchmark": "serve", "run": run, "host": {**host(), "gpu": _gpu(rows[0].server.device)}}
+    machine = host() | ({"commit": commit} if commit else {})
+    about = {"benchmark": "serve", "run": run, "host": {**machine, "gpu": _gpu(rows[0].server.device)}}
     for server in dict.fromkeys(row.server for row in rows):
         group = [row for row in rows if row.server == server]
         with tempfile.TemporaryDirectory(prefix="oscine-serve-") as folder:
@@ -165,6 +168,7 @@ def main() -> None:
         help="ids a step of the language model on average; 1 is without a draft (default %(default)g)",
     )
     parser.add_argument("--max-streams", type=int, default=64, help="of the engine (default %(default)s)")
+    parser.add_argument("--commit", metavar="ID", help="of this code, where git cannot tell")
     parser.add_argument("--out", type=Path, default=OUT, metavar="FILE", help="appended to (default %(default)s)")
     parser.add_argument("--report", action="store_true", help="write tables and plot from FILE, measure nothing")
     parser.add_argument("--json", action="store_true", help="print the lines as they are written")
@@ -189,7 +193,7 @@ def main() -> None:
     if not options.json:
         print(HEADER, flush=True)
     try:
-        for line in measured(rows, (options.warm_up, options.seconds), until):
+        for line in measured(rows, (options.warm_up, options.seconds), until, options.commit):
             with options.out.open("a") as file:
                 print(json.dumps(line), file=file)
             print(json.dumps(line) if options.json else shown(line), flush=True)

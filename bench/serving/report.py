@@ -56,8 +56,8 @@ def about(lines: Lines) -> str:
     draft = "no draft" if tokens is None else f"a draft of the published shape, {tokens:g} ids a step drawn by lot"
     return (
         f"{where} ({host['cpu']}, {host['cores']} cores), torch {host['torch']}; random weights of the "
-        f"{'released' if server['model'] == 'full' else 'smallest'} sizes, {server['precision']}, {draft}. Published are "
-        "figures of one H100, whose memory is slower than an H200's, and whose host is likely faster than this one."
+        f"{'released' if server['model'] == 'full' else 'smallest'} sizes, {server['precision']}, {draft}. The "
+        "published figures are of one H100, whose memory is slower than an H200's, and its host likely faster."
     )
 
 
