@@ -30,9 +30,13 @@ from oscine_engine.runtime.pages import PagePool, PoolExhausted
 _TILE = 16
 """Rows of a tile of a text."""
 _READ_ROWS = (32, 64, 128, 256, 512, 1024)
+_FEW_STREAMS = 8
+"""Steps that read come for so many streams and for the most: drawing and guessing for all would delay a lone text."""
 _PROGRAMS = 128
 """Programs of an attention that fill a GPU well enough; with fewer tiles keys are shared out."""
 _MOST_SPLITS = 8
+NO_DRAW = -1
+"""Stands for a draw's position where nothing is to be drawn."""
 _SPEECH: list[int] = [Kind.SPEECH.value]
 
 
@@ -138,13 +142,17 @@ class GraphedLM(LMRunner):
         sizes = [1 << power for power in range((max_streams - 1).bit_length() + 1)]
         most = sizes[-1]
         self._say = {size: _Tick(self, _Shape(size * self.draws, size, self.draws, size), max_pages) for size in sizes}
-        self._read = [_Tick(self, _Shape(rows, rows // _TILE + most, _TILE, most), max_pages) for rows in _READ_ROWS]
+        self._read = [
+            _Tick(self, _Shape(rows, rows // _TILE + streams, _TILE, streams), max_pages)
+            for rows in _READ_ROWS
+            for streams in sorted({min(_FEW_STREAMS, most), most})
+        ]
 
     def capture(self, progress: Callable[[str], object] | None = None) -> None:
         """Capture every size, so that no tick ever has to. Takes seconds."""
         for tick in [*reversed(self._read), *reversed(self._say.values())]:
             if progress is not None:
-                progress(f"language model, {tick.shape.rows} rows")
+                progress(f"language model, {tick.shape.rows} rows, {tick.shape.streams} streams")
             tick.capture(self._graphs)
 
     @torch.inference_mode()
@@ -206,7 +214,7 @@ class GraphedLM(LMRunner):
         if saying == len(members) and all(len(stream.machine.waiting) == 1 for stream in members):
             return self._say[1 << (saying - 1).bit_length()]
         for tick in self._read:
-            if rows <= tick.shape.rows:
+            if rows <= tick.shape.rows and len(members) <= tick.shape.streams:
                 return tick
         raise ValueError(f"a text of {rows} ids is longer than the {_READ_ROWS[-1]} that are read at once")
 
@@ -250,7 +258,7 @@ class GraphedLM(LMRunner):
     def _fill_draws(self, tick: _Tick, speaking: list[LMStream], stops: Integers, ends: Integers) -> None:
         """What each id is drawn with. stops, ends: the position and the row behind every stream's last."""
         host, saying, window, guesses = tick.inputs.host, len(speaking), self.sampling.win_size, self.draws - 1
-        host["says"][:], host["before"][:], host["drafts"][:] = 0, -1, NO_DRAFT
+        host["says"][:], host["said"][:], host["before"][:], host["drafts"][:] = 0, NO_DRAW, -1, NO_DRAFT
         if not saying:
             return
         numbers: list[int] = []
@@ -270,7 +278,8 @@ class GraphedLM(LMRunner):
         histories = np.array(past).reshape(saying, window + guesses)
         positions = said[:, None] + self._places
         host["says"][:saying] = (ends[:saying] - 1 - held)[:, None] + np.minimum(self._places, held[:, None])
-        host["seeds"][:saying], host["said"][:saying] = seeds[:, None], positions
+        host["seeds"][:saying] = seeds[:, None]
+        host["said"][:saying] = np.where(self._places <= held[:, None], positions, NO_DRAW)
         host["ending"][:saying] = positions >= least[:, None]
         host["history"][:saying] = histories[:, self._windows]
         host["drafts"][:saying] = histories[:, window:]
@@ -354,7 +363,7 @@ class GraphedLM(LMRunner):
             )
         masked = mask_logits(logits, speech_ids, ending)
         ids = sample(masked, history, noise.keys(seeds, said), rule, self.temperature)
-        return torch.where(masked.amax(-1).isfinite(), ids, NO_ID)
+        return torch.where(masked.amax(-1).isfinite() & (said != NO_DRAW), ids, NO_ID)
 
 
 class _Features:

@@ -365,6 +365,10 @@ def _sample_kernel(
     VOCAB: tl.constexpr, BLOCK: tl.constexpr, TOP_K: tl.constexpr, WINDOW: tl.constexpr, WINDOW_PAD: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
+    position = tl.load(positions + row)
+    if position < 0:
+        tl.store(out + row, tl.full((), -1, tl.int64))
+        return
     ids = tl.arange(0, BLOCK)
     score = tl.load(logits + row * stride + ids, ids < VOCAB, float("-inf")).to(tl.float32)
     legal = (ids < VOCAB - 2) | ((ids == VOCAB - 1) & (tl.load(ending + row) != 0))
@@ -376,7 +380,7 @@ def _sample_kernel(
     shares = tl.exp(score - peak)
     probability = shares / tl.sum(shares, 0)
     key = _mixed(tl.load(seeds + row) + _GAMMA)
-    key = _mixed(key + tl.load(positions + row) * _GAMMA + 1)
+    key = _mixed(key + position * _GAMMA + 1)
     first = _mixed(key + 2)
     # The nucleus by falling probability, the lower id first among equals; the one that crosses top_p is inside. The
     # bits of a number that is not negative order as it does, so that probability and id make one key.
@@ -418,10 +422,11 @@ def sample(
     temperature: float,
     speech_ids: int,
 ) -> Tensor:
-    """One id a row, int64 [S], -1 where the logits are not finite: `lm.sampling.sample` keyed by (seed, position).
+    """One id a row, int64 [S]: `lm.sampling.sample` keyed by (seed, position); -1 where the logits are not finite.
 
-    logits float32 [S, at least speech_ids + 2], raw. seeds, positions int64 [S]. ending bool [S]: eos is legal. history
-    int64 [S, window], -1 where there is none. limit: an id that is in the window so often is drawn anew.
+    logits float32 [S, at least speech_ids + 2], raw. seeds, positions int64 [S]; below position 0 nothing is drawn, and
+    the id is -1. ending bool [S]: eos is legal. history int64 [S, window], -1 where there is none. limit: an id that is
+    in the window so often is drawn anew.
     """
     vocab, window = speech_ids + 2, history.shape[1]
     out = torch.empty(len(logits), dtype=torch.int64, device=logits.device)
