@@ -20,7 +20,9 @@ class DeviceLimits:
     never less than two chunks.
 
     utilisation: share of the device that streams may ask for when all speak at once, by its measured costs; infinity
-    admits by count alone. voice_bytes: memory for voices' pages, never less than the largest voice takes.
+    admits by count alone. voice_bytes: memory for voices' pages, never less than the largest voice takes. stream_bytes:
+    memory for the pages of what is being spoken, never less than the longest sentence takes; None is what all streams
+    may need at once, or what a GPU has left.
     Raises InvalidInput for limits that nothing could run under.
     """
 
@@ -28,6 +30,7 @@ class DeviceLimits:
     max_waiting_s: float = 10.0
     utilisation: float = UTILISATION
     voice_bytes: int = 1 << 30
+    stream_bytes: int | None = None
 
     def __post_init__(self) -> None:
         if self.max_streams < 1:
@@ -38,6 +41,8 @@ class DeviceLimits:
             raise InvalidInput(f"utilisation must be above 0, not {self.utilisation}")
         if self.voice_bytes < 0:
             raise InvalidInput(f"voice_bytes must be at least 0, not {self.voice_bytes}")
+        if self.stream_bytes is not None and self.stream_bytes < 0:
+            raise InvalidInput(f"stream_bytes must be at least 0, not {self.stream_bytes}")
 
 
 @dataclass(frozen=True, slots=True)

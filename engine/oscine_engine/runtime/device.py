@@ -3,7 +3,8 @@
 Memory is shared out before anything runs. Each stream has a share of both pools that holds the most it can need: two
 segments of the language model (one sounds, the next is read), and one of the flow (its pages go back when its last mel
 is there, before the next one opens). Voices have pages of their own under a budget. So a pool never runs out in the
-middle of somebody's sentence: what does not fit is refused when it comes.
+middle of somebody's sentence: what does not fit is refused when it comes, or, where the flow's pool is smaller than all
+shares together, waits at the start of a sentence (see `stages`).
 """
 
 import asyncio
@@ -164,14 +165,18 @@ class Device:
                 max_positions=self._positions,
                 **guessing,
             )
-            self.vocoder = GraphedVocoder(checkpoint.vocoder, sines, max_streams=streams)
+            # bfloat16 would cost the phase too much.
+            half = torch.float32 if dtype is torch.float32 else torch.float16
+            self.vocoder = GraphedVocoder(checkpoint.vocoder, sines, max_streams=streams, dtype=half)
         else:
             self.lm = LMRunner(lm, lm_pool, config.sampling, config.text)
             self.vocoder = VocoderRunner(checkpoint.vocoder, sines)
         # What sentences share: the most that all streams can need, or what the device has room for.
         shared = streams * own_pages
+        if self._limits.stream_bytes is not None:
+            shared = min(shared, max(self._limits.stream_bytes // page_bytes, own_pages))
         if device != "cpu":
-            free, _ = torch.cuda.mem_get_info()
+            free, _ = torch.cuda.mem_get_info(device)
             shared = min(shared, int((free - WORKING_BYTES) * MEMORY_SHARE) // page_bytes - voice_pages)
             if shared < own_pages:
                 raise CheckpointError(
@@ -284,6 +289,8 @@ class Device:
     def make_core(self) -> Core:
         """The loop's inside, its costs measured and its voices warm. Called in the thread that will turn it."""
         limits, config = self._limits, self.flow.config
+        if self.flow.pool.data.is_cuda:
+            torch.cuda.set_device(self.flow.pool.data.device)
         for runner in (self.lm, self.flow, self.vocoder):
             if isinstance(runner, GraphedLM | GraphedFlow | GraphedVocoder):
                 _capture(runner)

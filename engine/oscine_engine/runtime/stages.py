@@ -82,7 +82,12 @@ class Stages:
         self._chunk_tokens = config.dit.static_chunk_size // config.token_mel_ratio
         self._shared = flow.pool.num_pages - voices.max_pages
         """Pages that sentences share; those of voices are not among them."""
+        self._kept: dict[Segment, Lane] = {}
+        """Sentences for which pages are kept."""
         self._promised = 0
+        """How many, of all of them."""
+        self._next: Segment | None = None
+        """The sentence that begins before any other does, once there are pages for it."""
         self._refused = self._made_room = False
         self.ids_per_step = 1.0
         """Speech ids that a step of the language model has said of late: more than 1 where guesses are accepted."""
@@ -134,30 +139,78 @@ class Stages:
         """Whether a chunk may begin: only if what waits for the vocoder, and then the chunk itself, will be within the
         credit; and with at most one chunk waiting for the vocoder.
 
-        The first one of a sentence also waits until the pool holds all that the sentence may take, so that what has
-        begun can be ended whatever begins later.
+        Of pages see `_may_begin` and `_may_go_on`.
         """
         waiting = 0 if segment.mel is None else segment.mel.shape[0]
         unsounded = waiting
         if (first := lane.segments[0]) is not segment and first.mel is not None:
             unsounded += first.mel.shape[0] + self._behind
         if lane.credit < unsounded * self._frame or waiting > self._chunk_frames:
+            self._step_back(segment)
             return False
-        if segment.flow is not None or self._promised + self._need(lane, segment) <= self._shared:
+        if segment.flow is None:
+            return self._may_begin(lane, segment)
+        return self._may_go_on(lane, segment, segment.flow)
+
+    # Pages. A pool may be smaller than what all streams could need at once. The rule that keeps them from standing in
+    # each other's way:
+    #
+    # 1. A sentence begins once as many pages as its text may take are free, and they are kept for it. So what has begun
+    #    can be ended, whatever begins later; what is kept goes down to what is needed when the last id is known.
+    # 2. Who cannot begin first is the next to begin, and nobody overtakes it.
+    # 3. Text that comes later may ask for more than was kept. If that is not there, the sentence waits for those that
+    #    can end; if there are none, it is refused. So somebody always gets on.
+
+    def _may_begin(self, lane: Lane, segment: Segment) -> bool:
+        """Rules 1 and 2."""
+        if self._next in (None, segment) and self._promised + self._need(lane, segment) <= self._shared:
             return True
+        self._next = self._next or segment
         self._refused = True
         return False
 
+    def _may_go_on(self, lane: Lane, segment: Segment, flow: FlowStream) -> bool:
+        """Rule 3; who is to be refused may, and then is."""
+        if self._own_pages(lane, flow) < segment.promised or self._promised < self._shared:
+            return True
+        self._refused = True
+        others = ((other, where) for other, where in self._kept.items() if other is not segment)
+        return not any(other.promised >= self._need(where, other) for other, where in others)
+
+    def _own_pages(self, lane: Lane, flow: FlowStream) -> int:
+        assert lane.voice.prefix is not None
+        return len(flow.pages) - len(lane.voice.prefix.pages)
+
+    def _step_back(self, segment: Segment) -> None:
+        """Whoever was the next to begin does not want to any more."""
+        if self._next is segment:
+            self._next, self._made_room = None, True
+
     def _need(self, lane: Lane, segment: Segment) -> int:
         """Pages of its own that the flow will take at most for the text that `segment` has so far."""
-        return -(-(lane.voice.open_tokens + segment.lm.speech_at_most) // self._chunk_tokens)
+        ids = segment.given if segment.complete else segment.lm.speech_at_most
+        return -(-(lane.voice.open_tokens + ids) // self._chunk_tokens)
 
     def _promise(self, lane: Lane, segment: Segment) -> None:
         """Keep as many pages as the text so far may take, as far as they are there."""
         more = min(self._need(lane, segment) - segment.promised, self._shared - self._promised)
         if more > 0:
+            self._kept[segment] = lane
             segment.promised += more
             self._promised += more
+
+    def _keep_less(self, segment: Segment) -> None:
+        """All ids are known: keep what they take."""
+        if (lane := self._kept.get(segment)) is not None:
+            more = segment.promised - self._need(lane, segment)
+            if more > 0:
+                segment.promised -= more
+                self._promised -= more
+                self._room_was_made()
+
+    def _room_was_made(self) -> None:
+        self._made_room |= self._refused
+        self._refused = False
 
     def made_room(self) -> bool:
         """Whether pages became free, since the last time, for which some lane waits."""
@@ -209,6 +262,7 @@ class Stages:
         """If the language model is done, so is what it has to say; of nothing at all the end goes straight on."""
         if segment.lm.state == "done" and not segment.solved:
             segment.complete = True
+            self._keep_less(segment)
             if not segment.given:
                 size = self.flow.config.output_size
                 segment.mel = torch.zeros(0, size)
@@ -270,15 +324,17 @@ class Stages:
             if flow is None:
                 raise InternalError(f"voice {lane.voice.name!r} could not be made ready")
         else:
-            if segment is None:
+            if segment is None or (segment.flow is None and not self._may_begin(lane, segment)):
                 return None
             self._feed(lane, segment)
             flow = segment.flow
         if flow is None or (flow.chunk is None and not self.flow.ready(flow)):
             return None
         if flow.chunk is None:
-            if segment is not None and lane.voice.prefix is not None:
-                self._claim(lane, segment, len(flow.pages) - len(lane.voice.prefix.pages))
+            if segment is not None:
+                if not self._may_go_on(lane, segment, flow):
+                    return None
+                self._claim(lane, segment, self._own_pages(lane, flow))
             self.flow.begin(flow)
         return flow
 
@@ -294,6 +350,7 @@ class Stages:
         if segment.flow is None:
             assert lane.voice.prefix is not None
             segment.flow = self.flow.open(lane.voice.prefix)
+            self._step_back(segment)
             self._promise(lane, segment)
         if segment.ids or (segment.complete and not segment.flow.last):
             self.flow.feed(segment.flow, segment.ids, last=segment.complete)
@@ -354,12 +411,12 @@ class Stages:
         self._release(segment)
 
     def _release(self, segment: Segment) -> None:
-        """Give up the pages that were kept for it."""
-        if segment.promised:
+        """Give up the pages that were kept for it, and its place."""
+        self._step_back(segment)
+        if self._kept.pop(segment, None) is not None:
             self._promised -= segment.promised
             segment.promised = 0
-            self._made_room |= self._refused
-            self._refused = False
+            self._room_was_made()
 
 
 def _own(verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | OscineError:

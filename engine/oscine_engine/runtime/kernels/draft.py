@@ -12,7 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from oscine_engine.config import SamplingConfig
 from oscine_engine.lm import noise
+from oscine_engine.lm.sampling import nucleus
 
 
 class Spare(NamedTuple):
@@ -33,12 +35,13 @@ class Layout(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """How guesses are drawn; see `choose`."""
+    """How guesses are drawn: from the nucleus of `sampling`, or from all ids if that is None; see `choose`."""
 
     speech_ids: int
     window: int
     limit: float
     temperature: float
+    sampling: SamplingConfig | None
 
 
 def norm_queries(qkv: Tensor, weight: Tensor, heads: int, eps: float) -> None:
@@ -107,31 +110,29 @@ def lay_out(
 def choose(
     base: Tensor, more: Tensor, barred: Tensor, seeds: Tensor, said: Tensor, past: Tensor, step: int, rule: Rule
 ) -> Tensor:
-    """Draw guess number `step` of B blocks from all speech ids, int64 [B], under the target's noise of that place.
+    """Draw guess number `step` of B blocks, int64 [B], under the noise that the target will draw with at that place.
 
     base, more [B, at least speech_ids]: two parts of the logits; barred float32 [as many] is added, too. seeds, said
     int64 [B]: the noise's key for guess 0. past int64 [B, window + guesses]: what was said and guessed before, into
-    which the guess is written; an id that is in the last `window` of it `limit` times or more is drawn anew from the
+    which the guess is written; an id that is in the last `window` of it `limit` times or more is drawn anew from all
     others, as the target would. Logits that are no numbers give any id.
     """
     if base.is_cuda:
         return _fused().choose(base, more, barred, seeds, said, past, step, rule)  # type: ignore[no-any-return]
-    keys = _keys(seeds, said + step)
-    ids = torch.arange(rule.speech_ids)
-    logits = base.float() + more.float() + barred
-    scores = (logits[:, : rule.speech_ids] / rule.temperature).double()
-    drawn = (scores + noise.gumbel(keys[:, :1], ids)).argmax(-1, keepdim=True)
-    others = scores.scatter(-1, drawn, -torch.inf) + noise.gumbel(keys[:, 1:], ids)
+    keys = noise.keys(seeds, said + step)
+    everything = torch.arange(rule.speech_ids)
+    scores = (base.float() + more.float() + barred)[:, : rule.speech_ids] / rule.temperature
+    if rule.sampling is None:
+        drawn = (scores.double() + noise.gumbel(keys[:, :1], everything)).argmax(-1, keepdim=True)
+    else:
+        ids, kept, inside = nucleus(scores.softmax(-1), rule.sampling)
+        noisy = torch.where(inside, kept.double().log() + noise.gumbel(keys[:, :1], ids), -torch.inf)
+        drawn = ids.gather(-1, noisy.argmax(-1, keepdim=True))
+    others = scores.double().scatter(-1, drawn, -torch.inf) + noise.gumbel(keys[:, 1:], everything)
     repeated = (past[:, step : step + rule.window] == drawn).sum(-1) >= rule.limit
     chosen = torch.where(repeated, others.argmax(-1), drawn[:, 0])
     past[:, rule.window + step] = chosen
     return chosen
-
-
-def _keys(seeds: Tensor, said: Tensor) -> Tensor:
-    """`noise.key` of both uses, int64 [B, 2]."""
-    word = noise.bits(seeds[:, None], torch.ones_like(said[:, None]))
-    return noise.bits(noise.bits(word + 1, said[:, None]) + 2, torch.arange(2))
 
 
 def _fused() -> ModuleType:

@@ -114,8 +114,8 @@ def lay_out(
 
 @triton.jit
 def _choose_kernel(
-    base, more, barred, seeds, said, past, out, base_size, more_size, past_size, step, inverse_temperature, limit,
-    VOCAB: tl.constexpr, BLOCK: tl.constexpr, WINDOW: tl.constexpr, WINDOW_PAD: tl.constexpr,
+    base, more, barred, seeds, said, past, out, base_size, more_size, past_size, step, inverse_temperature, limit, top_p,
+    VOCAB: tl.constexpr, BLOCK: tl.constexpr, TOP_K: tl.constexpr, WINDOW: tl.constexpr, WINDOW_PAD: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     ids = tl.arange(0, BLOCK)
@@ -124,17 +124,38 @@ def _choose_kernel(
     score += tl.load(more + row * more_size + ids, inside, 0.0).to(tl.float32)
     score = (score + tl.load(barred + ids, inside, 0.0)) * inverse_temperature
     legal = inside & (score == score)
-    score = score.to(tl.float64)
     key = _mixed(tl.load(seeds + row) + _GAMMA)
     key = _mixed(key + (tl.load(said + row) + step) * _GAMMA + 1)
-    noisy = tl.where(legal, score + _gumbel(_mixed(key + 2), ids), float("-inf"))
-    drawn = tl.argmax(noisy, 0).to(tl.int64)
+    first = _mixed(key + 2)
+    if TOP_K == 0:
+        noisy = tl.where(legal, score.to(tl.float64) + _gumbel(first, ids), float("-inf"))
+        drawn = tl.argmax(noisy, 0).to(tl.int64)
+    else:
+        peak = tl.max(tl.where(legal, score, float("-inf")), 0)
+        shares = tl.where(legal, tl.exp(score - peak), 0.0)
+        # Bits of a number that is not negative order as it does: probability and id make one key, lower ids first.
+        left = ((shares / tl.sum(shares, 0)).to(tl.int32, bitcast=True).to(tl.int64) << 32) | (BLOCK - 1 - ids)
+        before = tl.sum(tl.zeros((BLOCK,), tl.float32), 0)
+        drawn = tl.sum(tl.zeros((BLOCK,), tl.int64), 0)
+        best = before.to(tl.float64) - float("inf")
+        rank = 0
+        while (rank < TOP_K) & (before < top_p):
+            top = tl.max(left, 0)
+            share = (top >> 32).to(tl.int32).to(tl.float32, bitcast=True)
+            place = BLOCK - 1 - (top & 0xFFFFFFFF)
+            value = tl.log(share.to(tl.float64)) + _gumbel(first, place)
+            better = (share > 0) & (value > best)
+            drawn = tl.where(better, place, drawn)
+            best = tl.where(better, value, best)
+            left = tl.where(left == top, -1, left)
+            before += share
+            rank += 1
     window = tl.arange(0, WINDOW_PAD)
     recent = tl.load(past + row * past_size + step + window, window < WINDOW, -1)
     if tl.sum(tl.where((window < WINDOW) & (recent == drawn), 1, 0), 0) >= limit:
-        others = tl.where(legal & (ids != drawn), score + _gumbel(_mixed(key + _GAMMA + 2), ids), float("-inf"))
-        drawn = tl.argmax(others, 0).to(tl.int64)
-    drawn = tl.minimum(drawn, VOCAB - 1)
+        noisy = score.to(tl.float64) + _gumbel(_mixed(key + _GAMMA + 2), ids)
+        drawn = tl.argmax(tl.where(legal & (ids != drawn), noisy, float("-inf")), 0).to(tl.int64)
+    drawn = tl.minimum(tl.maximum(drawn, 0), VOCAB - 1)
     tl.store(out + row, drawn)
     tl.store(past + row * past_size + WINDOW + step, drawn)
 
@@ -146,7 +167,9 @@ def choose(
     out = torch.empty_like(seeds)
     _choose_kernel[(len(base),)](
         base, more, barred, seeds, said, past, out, base.stride(0), more.stride(0), past.stride(0), step,
-        1.0 / rule.temperature, rule.limit, VOCAB=rule.speech_ids, BLOCK=triton.next_power_of_2(rule.speech_ids),
+        1.0 / rule.temperature, rule.limit, 1.0 if rule.sampling is None else rule.sampling.top_p,
+        VOCAB=rule.speech_ids, BLOCK=triton.next_power_of_2(rule.speech_ids),
+        TOP_K=0 if rule.sampling is None else min(rule.sampling.top_k, rule.speech_ids),
         WINDOW=rule.window, WINDOW_PAD=triton.next_power_of_2(rule.window), num_warps=8,
     )  # fmt: skip
     return out

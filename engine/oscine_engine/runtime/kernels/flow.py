@@ -92,6 +92,13 @@ def gate_norm_modulate(
     return norm_modulate(x, shift, scale, steps, eps)
 
 
+def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """A linear layer: x [R, inputs] -> [R, outputs]."""
+    if x.is_cuda and _fused().follows(x, weight):
+        return _fused().linear(x, weight, bias, gelu=False)  # type: ignore[no-any-return]
+    return F.linear(x, weight, bias)
+
+
 def linear_gelu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """GELU, in its tanh form, of a linear layer."""
     if x.is_cuda:
@@ -149,8 +156,8 @@ def attend(
             continue
         turn = cos[start : start + chunk], sin[start : start + chunk]
         own = pool[pages[start // chunk], step, layer]
-        own[0] = _turned(key[b], *turn, width)
-        own[1] = value[b]
+        own[0, :, :n] = _turned(key[b], *turn, width)[:, :n]
+        own[1, :, :n] = value[b][:, :n]
         held = pool[pages[: start // chunk + 1], step, layer]
         keys, values = held.permute(1, 2, 0, 3, 4).flatten(2, 3)[:, :, : start + n].to(qkv.dtype)
         asked, keys, values = (

@@ -27,13 +27,19 @@ def _precision(x: Tensor) -> str:
     return "ieee" if x.dtype == torch.float32 else "tf32"
 
 
-_OVERLAP = False
-"""Whether a kernel may start while the one before it ends, up to where it needs that one's results. Only on a GPU."""
+_OVERLAP = True
+"""Whether, at one stream, a kernel may start while the one before it ends, up to where it needs that one's results."""
 
 
-def _early() -> dict[str, bool]:
+def _overlaps(x: Tensor) -> bool:
+    """With more rows the early programs only take room from those that still compute."""
+    return _OVERLAP and x.is_cuda and len(x) <= _FEW_ROWS
+
+
+def _early(x: Tensor) -> dict[str, bool]:
     """How to launch the kernels of a block, which follow each other closely."""
-    return {"OVERLAP": _OVERLAP, "launch_pdl": _OVERLAP}
+    overlap = _overlaps(x)
+    return {"OVERLAP": overlap, "launch_pdl": overlap}
 
 
 @triton.jit
@@ -42,6 +48,14 @@ def _follow(OVERLAP: tl.constexpr):
     if OVERLAP:
         tl.extra.cuda.gdc_launch_dependents()
         tl.extra.cuda.gdc_wait()
+
+
+@triton.jit
+def _fetch(pointers):
+    """Have the lines of memory at `pointers` brought to the second-level cache; nobody waits for them."""
+    tl.inline_asm_elementwise(
+        "prefetch.global.L2 [$1]; mov.u32 $0, 0;", "=r,l", [pointers.to(tl.int64)], tl.int32, is_pure=False, pack=1
+    )
 
 
 @triton.jit
@@ -187,7 +201,7 @@ def gate_norm_modulate(
         shift, scale, steps, out,
         0 if parts is None else parts.stride(0), 0 if gate is None else gate.stride(0), shift.stride(0),
         scale.stride(0), eps, PER_STREAM=rows // len(steps), DIM=dim, DIM_PAD=triton.next_power_of_2(dim),
-        PARTS=0 if parts is None else len(parts), **_early(),
+        PARTS=0 if parts is None else len(parts), **_early(x),
     )  # fmt: skip
     return out
 
@@ -229,6 +243,11 @@ def suits(x: Tensor, weight: Tensor) -> bool:
     return len(x) <= _FEW_ROWS and x.dtype != torch.float32 and divides(weight)
 
 
+def follows(x: Tensor, weight: Tensor) -> bool:
+    """Whether `linear` should take this although torch's own is a little faster: what comes after can start earlier."""
+    return _overlaps(x) and suits(x, weight)
+
+
 def divides(weight: Tensor) -> bool:
     outputs, inputs = weight.shape
     return outputs % _TILE[1] == 0 and inputs % min(inputs, _SHARE) == 0 and min(inputs, _SHARE) % _TILE[2] == 0
@@ -256,7 +275,7 @@ def _linear(x: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor, *, shar
         x, weight, weight if bias is None else bias, out, len(x), outputs, inputs,
         ROWS=rows_tile, OUTPUTS=outputs_tile, INPUTS=inputs_tile, SHARE=inputs // shares, WHOLE=bias is not None,
         GELU=gelu, PRECISION=_precision(x), num_warps=4, num_stages=2 if x.dtype == torch.float32 else stages,
-        **_early(),
+        **_early(x),
     )  # fmt: skip
 
 
@@ -290,17 +309,25 @@ def _attend_kernel(
     HEADS: tl.constexpr, CHUNK: tl.constexpr, INNER: tl.constexpr, WIDTH: tl.constexpr, CHUNK_PAD: tl.constexpr,
     WIDTH_PAD: tl.constexpr, SPLITS: tl.constexpr, PRECISION: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
-    _follow(OVERLAP)
     pair, head, split = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     stream, row = pair // 2, pair % 2
     lines, columns = tl.arange(0, CHUNK_PAD), tl.arange(0, WIDTH_PAD)
     inside = (columns < WIDTH)[None, :]
     whole = (lines < CHUNK)[:, None] & inside
-    source = qkv + (pair * CHUNK + lines[:, None]) * (3 * INNER) + head * WIDTH + columns[None, :]
-    query = tl.load(source, whole, 0.0)
     start, count = tl.load(starts + stream), tl.load(frames + stream)
     step = tl.load(steps + stream).to(tl.int64)
     last = start // CHUNK
+    held = pool + step * step_size + layer_offset + row * row_size + head * WIDTH
+    if OVERLAP:
+        # The pages before the chunk are older than any kernel of this step.
+        nearest = held + tl.minimum(lines, CHUNK - 1) * INNER
+        for place in range(split, last, SPLITS):
+            page = nearest + tl.load(pages + stream * most + place).to(tl.int64) * page_size
+            _fetch(page)
+            _fetch(page + kind_size)
+    _follow(OVERLAP)
+    source = qkv + (pair * CHUNK + lines[:, None]) * (3 * INNER) + head * WIDTH + columns[None, :]
+    query = tl.load(source, whole, 0.0)
     rows = tl.num_programs(0) * CHUNK
     line = pair * CHUNK + lines
     to = out + (split * rows + line[:, None]) * INNER + head * WIDTH + columns[None, :]
@@ -319,8 +346,7 @@ def _attend_kernel(
     best = tl.full((CHUNK_PAD,), float("-inf"), tl.float32)
     weight = tl.zeros((CHUNK_PAD,), tl.float32)
     total = tl.zeros((CHUNK_PAD, WIDTH_PAD), tl.float32)
-    base = pool + step * step_size + layer_offset + row * row_size + head * WIDTH
-    base += lines[:, None] * INNER + columns[None, :]
+    base = held + lines[:, None] * INNER + columns[None, :]
     for place in range(split, last, SPLITS):
         where = base + tl.load(pages + stream * most + place).to(tl.int64) * page_size
         key = tl.load(where, whole, 0.0)
@@ -399,14 +425,14 @@ def attend(
         HEADS=heads, CHUNK=chunk, INNER=inner, WIDTH=width, CHUNK_PAD=_side(chunk), WIDTH_PAD=_side(width),
         SPLITS=splits, PRECISION=_precision(qkv), num_warps=4,
         num_stages=2 if qkv.dtype == torch.float32 else _STAGES,
-        maxnreg=None if qkv.dtype == torch.float32 else _REGISTERS, **_early(),
+        maxnreg=None if qkv.dtype == torch.float32 else _REGISTERS, **_early(qkv),
     )  # fmt: skip
     if not whole:
         tile = min(4, triton.next_power_of_2(heads))
         _merge_kernel[(rows, triton.cdiv(heads, tile))](
             parts, sums, out,
             HEADS=heads, WIDTH=width, TILE=tile, WIDTH_PAD=triton.next_power_of_2(width), SPLITS=splits, num_warps=1,
-            **_early(),
+            **_early(qkv),
         )  # fmt: skip
     return out
 
