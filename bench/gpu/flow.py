@@ -9,7 +9,7 @@ Random weights of the released sizes. Sections, each of which may fail without h
     chunk      ms of a chunk (all Euler steps) by streams and seconds of context; host time of a step
     attention  one layer's attention by shares of the keys, beside torch's own over contiguous keys
     linear     the linear layers of a block, by rows
-    overlap    kernels, mel and chunks again, with kernels that start before the one before them ends
+    apart      kernels and chunks again, with no kernel started before the one before it ends
     profile    which kernels a step spends its time in
     tiles      the linear layers of few rows and the attention under other constants than theirs
 
@@ -135,16 +135,15 @@ class Bench:
     def chunk(self) -> None:
         self._chunks()
 
-    def overlap(self) -> None:
-        """The kernels' check, the mel and the chunks once more, each kernel let in before the one before it ends."""
+    def apart(self) -> None:
+        """The kernels' check and the chunks once more, no kernel let in before the one before it ends."""
         if self.device.type != "cuda":
             return
         from oscine_engine.runtime.kernels import flow_triton
 
-        before, flow_triton._OVERLAP = flow_triton._OVERLAP, True
+        before, flow_triton._OVERLAP = flow_triton._OVERLAP, False
         try:
             self.kernels((self.dtype,))
-            self.mel((self.dtype,))
             self._chunks()
         finally:
             flow_triton._OVERLAP = before
@@ -430,6 +429,11 @@ def _kernel_cases(
         twin = kernels.attend(qkv[1], cos, sin, ours[1], 1, dit.heads, host, splits)
         cases.append((f"attend, {splits} shares", out.cpu()[shown], twin[shown]))
         cases.append((f"pages, {splits} shares", ours[0], ours[1]))
+    alone = [Batch(*(part[:1] for part in batch)) for batch in (there, host)]
+    ours = both(pool)
+    out = kernels.attend(qkv[0][: 2 * chunk], cos.to(device), sin.to(device), ours[0], 1, dit.heads, alone[0], 8)
+    twin = kernels.attend(qkv[1][: 2 * chunk], cos, sin, ours[1], 1, dit.heads, alone[1], 8)
+    cases += [("attend, alone", out, twin), ("pages, alone", ours[0], ours[1])]
     state, static = torch.randn(5, chunk, dit.mel_dim, generator=generator), drawn(5, GUIDANCE_ROWS, chunk, dit.dim)
     into = both(drawn(dit.dim, dit.mel_dim) / 9)
     out = kernels.embed(state.to(device), static.to(device), into[0], there.slots)
@@ -444,12 +448,13 @@ def _kernel_cases(
     cases.append(("position tails", table[0], table[1]))
     for many in (1, count):
         flat = both(drawn(many * GUIDANCE_ROWS * chunk, dit.dim))
-        for name, outputs in (("up", dit.ff_mult * dit.dim), ("down", dit.dim)):
+        for name, outputs in (("qkv", 3 * inner), ("up", dit.ff_mult * dit.dim), ("down", dit.dim)):
             weight, bias = both(drawn(outputs, dit.dim) / dit.dim**0.5), both(drawn(outputs))
             if name == "down":
                 pair = [kernels.product(flat[n], weight[n]).float().sum(0) for n in (0, 1)]
             else:
-                pair = [kernels.linear_gelu(flat[n], weight[n], bias[n]) for n in (0, 1)]
+                layer = kernels.linear if name == "qkv" else kernels.linear_gelu
+                pair = [layer(flat[n], weight[n], bias[n]) for n in (0, 1)]
             cases.append((f"{name}, {len(flat[0])} rows", *pair))
     modulation, bias = both(drawn(steps, 3, dit.dim)), both(drawn(dit.dim))
     y = both(drawn(2, rows, dit.dim))
@@ -463,7 +468,7 @@ def _kernel_cases(
     return cases
 
 
-SECTIONS = ("kernels", "mel", "chunk", "overlap", "profile", "attention", "linear", "tiles")
+SECTIONS = ("kernels", "mel", "chunk", "apart", "profile", "attention", "linear", "tiles")
 
 
 def main() -> int:

@@ -175,7 +175,7 @@ class SlottedDiT:
         for layer, (weights, (_, _, gate, ff_shift, ff_scale, ff_gate)) in enumerate(
             zip(self._layers, rows, strict=True)
         ):
-            qkv = F.linear(normed, *weights.qkv)
+            qkv = kernels.linear(normed, *weights.qkv)
             attended = kernels.attend(qkv, self._cos, self._sin, self.pool, layer, heads, batch, splits)
             weight, bias = weights.out
             parts = kernels.product(attended, weight)
