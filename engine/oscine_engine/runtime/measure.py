@@ -39,7 +39,8 @@ def measure(
     stepped: ticks are filled up to the sizes that are measured, as captured graphs are.
     """
     budget_s = STEPPED_BUDGET_S if stepped else BUDGET_S
-    said = _lm_points(lm, most_rows, budget_s)
+    # With guesses a step says several ids, and a sentence must not end while it is measured.
+    said = _lm_points(lm, most_rows, budget_s, 100 if stepped else 30)
     largest = max(READ_ROWS, 2 * most_rows)
     reads = [rows for rows in STEPPED_READ_ROWS if rows > said[-1][0]] if stepped else [largest]
     # A fixed batch has a context of its own price, so it is measured at every size.
@@ -75,13 +76,13 @@ def _fastest(tick: Callable[[], object], repeats: int = REPEATS) -> float:
     return best
 
 
-def _lm_points(runner: LMRunner, most: int, budget_s: float) -> list[tuple[int, float]]:
-    """Decoding steps of so many streams, after a short text."""
+def _lm_points(runner: LMRunner, most: int, budget_s: float, text_ids: int) -> list[tuple[int, float]]:
+    """Decoding steps of so many streams, after a text of `text_ids`."""
     streams = [runner.open(Prompt(), seed=seed) for seed in range(most)]
     points = []
     try:
         for stream in streams:
-            stream.add_text([0] * 30)
+            stream.add_text([0] * text_ids)
             stream.end_text()
         runner.step(streams)
         began = time.perf_counter()
