@@ -11,7 +11,8 @@ import pytest
 from oscine_engine.checkpoint.load import Checkpoint
 from oscine_engine.events import Audio, Flushed
 from oscine_proto.oscine.v1 import speech_pb2 as pb
-from oscine_service.grpc.responses import PIECE, in_pieces
+from oscine_service.audio import Encoding, Format
+from oscine_service.grpc.responses import PIECE, Responses
 from tests.service.calls import FLUSH, config, converse, text
 from tests.service.conftest import running
 
@@ -35,10 +36,13 @@ async def test_only_what_takes_long_goes_to_another_thread(checkpoint: Checkpoin
         assert pool.submitted <= (len(heard.audio) if encoding == pb.ENCODING_OPUS else 0)
 
 
-def test_pieces_are_all_of_it_in_order() -> None:
+def test_what_is_slow_to_encode_is_cut_behind_a_short_first_piece() -> None:
     samples = np.arange(2 * PIECE + 1, dtype=np.float32)
-    pieces = [piece for piece in in_pieces(Audio(3, 100, samples)) if isinstance(piece, Audio)]
-    assert [piece.samples.size for piece in pieces] == [PIECE, PIECE, 1]
-    assert [piece.start_sample for piece in pieces] == [100, 100 + PIECE, 100 + 2 * PIECE]
-    assert np.array_equal(np.concatenate([piece.samples for piece in pieces]), samples)
-    assert list(in_pieces(Flushed(7))) == [Flushed(7)]
+    event = Audio(3, 100, samples)
+    opus, pcm = (Responses(Format(encoding=each)) for each in (Encoding.OPUS, Encoding.PCM16))
+    first, rest = (piece for piece in opus.pieces(event) if isinstance(piece, Audio))
+    assert (first.start_sample, first.samples.size) == (100, PIECE)
+    assert rest.start_sample == 100 + PIECE
+    assert np.array_equal(np.concatenate([first.samples, rest.samples]), samples)
+    assert list(pcm.pieces(event)) == [event] and len(pcm.of(event)) == 1
+    assert list(opus.pieces(Flushed(7))) == [Flushed(7)]

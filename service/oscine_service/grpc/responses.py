@@ -10,7 +10,7 @@ MODES = {Mode.AUTO: pb.MODE_AUTO, Mode.SENTENCE: pb.MODE_SENTENCE, Mode.INTERLEA
 ENCODINGS = {Encoding.OPUS: pb.ENCODING_OPUS, Encoding.PCM16: pb.ENCODING_PCM16}
 
 PIECE = 4800
-"""Samples a response, 200 ms: encoding a whole second takes Opus 13 ms, in which a listener may run dry."""
+"""Samples, 200 ms: to encode a whole second takes Opus 13 ms, in which a listener may run dry."""
 
 
 class Responses:
@@ -26,8 +26,16 @@ class Responses:
         """Whether `of(event)` takes milliseconds, for which an event loop should not be held up."""
         return isinstance(event, Audio) and self._format.encoding is Encoding.OPUS
 
+    def pieces(self, event: Event) -> Iterator[Event]:
+        """`event`, or what takes long to encode as a first piece of at most PIECE samples and the rest behind it."""
+        if not self.takes_long(event) or not isinstance(event, Audio) or event.samples.size <= PIECE:
+            yield event
+            return
+        yield Audio(event.seq, event.start_sample, event.samples[:PIECE])
+        yield Audio(event.seq, event.start_sample + PIECE, event.samples[PIECE:])
+
     def of(self, event: Event) -> list[pb.SynthesizeResponse]:
-        """The responses that `event` completes, in order. Audio should come `in_pieces`."""
+        """The responses that `event` completes, in order."""
         match event:
             case Started():
                 return [pb.SynthesizeResponse(started=self._started(event))]
@@ -60,15 +68,6 @@ class Responses:
             seed=event.seed,
             pre_skip=self._writer.pre_skip,
         )
-
-
-def in_pieces(event: Event) -> Iterator[Event]:
-    """Audio in pieces of at most PIECE samples, so that the first is on its way before the last is encoded."""
-    if not isinstance(event, Audio):
-        yield event
-        return
-    for at in range(0, event.samples.size, PIECE):
-        yield Audio(event.seq, event.start_sample + at, event.samples[at : at + PIECE])
 
 
 def cancelled(heard: int) -> pb.SynthesizeResponse:

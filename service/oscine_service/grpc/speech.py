@@ -12,7 +12,7 @@ from oscine_engine.front import Front
 from oscine_engine.session import Session
 from oscine_proto.oscine.v1 import speech_pb2 as pb
 from oscine_service.grpc.requests import Cancel, Config, Flush, Played, Request, Text, parse
-from oscine_service.grpc.responses import Responses, cancelled, in_pieces
+from oscine_service.grpc.responses import Responses, cancelled
 from oscine_service.grpc.sender import Context, Sender
 from oscine_service.grpc.status import KNOWN, retry_after, status
 from oscine_service.limits import Limits
@@ -62,7 +62,7 @@ class SpeechService:
             listening = tasks.create_task(_listen(session, requests))
             try:
                 async for event in session:
-                    for piece in in_pieces(event):
+                    for piece in responses.pieces(event):
                         # Other calls live on this event loop; a way to another thread and back takes time, too.
                         long = responses.takes_long(piece)
                         made = await asyncio.to_thread(responses.of, piece) if long else responses.of(piece)
