@@ -33,8 +33,9 @@ _READ_ROWS = (32, 64, 128, 256, 512, 1024)
 _FEW_STREAMS = 8
 """Steps that read come for so many streams and for the most: drawing and guessing for all would delay a lone text."""
 _PROGRAMS = 128
-"""Programs of an attention that fill a GPU well enough; with fewer tiles keys are shared out."""
-_MOST_SPLITS = 8
+"""Programs of an attention that fill a GPU well enough; up to so many, keys are shared out."""
+_SPLITS = 4
+"""One number for all sizes, as every other one is a kernel to compile."""
 NO_DRAW = -1
 """Stands for a draw's position where nothing is to be drawn."""
 _SPEECH: list[int] = [Kind.SPEECH.value]
@@ -81,7 +82,7 @@ class _Tick:
         results = {"ids": ((streams, draws), torch.int64), "drafts": ((streams, draws - 1), torch.int64)}
         self.outputs = Outputs({**results, "accepted": ((streams,), torch.int64)}, runner.device)
         there = self.inputs.device
-        splits = max(1, min(_MOST_SPLITS, _PROGRAMS // (runner.packed.config.num_key_value_heads * tiles)))
+        splits = _SPLITS if _SPLITS * tiles * runner.packed.config.num_key_value_heads <= _PROGRAMS else 1
         places = (there["first"], there["count"], there["start"], there["sequence"], there["tables"])
         self._tiles = kernels.Tiles(*places, most=most, splits=splits)
         self._runner = runner

@@ -105,7 +105,7 @@ def _stages(rows: int) -> int:
     return 4 if rows <= 32 else 3
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def _gated_kernel(
     x, weight, out, rows,
     COUNT: tl.constexpr, DIM: tl.constexpr, ROWS: tl.constexpr, OUTPUTS: tl.constexpr, INPUTS: tl.constexpr,
@@ -138,7 +138,7 @@ def gated(x: Tensor, weight: Tensor) -> Tensor:
     return out
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def _project_kernel(
     x, weight, bias, out, positions, slots, cos, sin, cache, rows, page_size, kind_size, head_size,
     DIM: tl.constexpr, HEADS: tl.constexpr, KV_HEADS: tl.constexpr, WIDTH: tl.constexpr, PAGE: tl.constexpr,
@@ -248,7 +248,7 @@ def write(qkv: Tensor, positions: Tensor, slots: Tensor, cos: Tensor, sin: Tenso
     )  # fmt: skip
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def _attend_kernel(
     qkv, positions, cos, sin, cache, first, count, start, sequence, tables, out, sums, most_pages, rows, page_size,
     kind_size, head_size, factor,

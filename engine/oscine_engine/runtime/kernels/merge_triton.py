@@ -5,7 +5,7 @@ import triton.language as tl
 from torch import Tensor
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def _merge_kernel(
     parts, sums, out, rows,
     HEADS: tl.constexpr, INNER: tl.constexpr, INNER_PAD: tl.constexpr, WIDTH: tl.constexpr, SPLITS: tl.constexpr,
