@@ -50,7 +50,7 @@ class Case:
         contexts: tuple[int, ...],
         device: torch.device,
         dtype: torch.dtype,
-        truncate: bool = False,
+        truncate: bool = True,
     ) -> None:
         generator = torch.Generator().manual_seed(7)
         self.drafter = bench.drafter(device, dtype, len(contexts), truncate)

@@ -4,10 +4,8 @@ Weights are brought into the engine's own numbering: the head, the Markov head a
 speech id, and a speech id that the draft cannot propose has a logit of minus infinity. Control and text ids of the
 draft's vocabulary are left out, since no draft of them could be of use.
 
-Ids are drawn from the draft's logits under the very noise that the target will draw with at that place: two rows that
-agree then choose the same id, and the better they agree the more often they do. A draft that imitates what is left of
-the target's logits after its nucleus is cut out draws from all ids; one that imitates the logits as they are is to be
-cut (`truncate`) by the target's whole rule (`sampling`).
+Ids are drawn from the draft's logits by the target's rule (`sampling`), under the very noise that the target will draw
+with at that place: two rows that agree choose the same id, and the better they agree the more often they do.
 """
 
 from dataclasses import dataclass
@@ -19,10 +17,8 @@ from torch import Tensor
 
 from oscine_engine.config import SamplingConfig
 from oscine_engine.errors import CheckpointError
-from oscine_engine.lm import noise
 from oscine_engine.lm.draft import DraftLayer, DraftNetwork
 from oscine_engine.lm.network import SpeechLM
-from oscine_engine.lm.sampling import mask_logits, sample
 from oscine_engine.runtime.kernels import draft as own_kernels
 from oscine_engine.runtime.kernels import lm as kernels
 from oscine_engine.runtime.pages import PagePool
@@ -49,12 +45,11 @@ class _Layer:
 
 
 class _Block(NamedTuple):
-    """What the blocks of B streams always are: their first rows, how many each has, whose they are; eos not legal."""
+    """What the blocks of B streams always are: their first rows, how many each has, whose they are."""
 
     first: Tensor
     held: Tensor
     sequence: Tensor
-    ending: Tensor
 
 
 class PackedDraft:
@@ -62,8 +57,8 @@ class PackedDraft:
 
     Its own K and V are in pages of the same numbers. Weights have the network's type; it is brought to the pool's
     device. sampling, temperature: the target's. max_streams: most streams of a step. max_positions: as many as a stream
-    may have. truncate: draw by the target's rule, from a nucleus. Raises CheckpointError if the network was made for
-    another target.
+    may have. truncate: draw from the nucleus, as the target does; else from all ids, for a draft whose logits are those
+    of what the target's nucleus leaves. Raises CheckpointError if the network was made for another target.
     """
 
     def __init__(
@@ -76,7 +71,7 @@ class PackedDraft:
         temperature: float = 1.0,
         max_streams: int = 8,
         max_positions: int = 2048,
-        truncate: bool = False,
+        truncate: bool = True,
     ) -> None:
         config, device = network.config, pool.data.device
         check_target(network, lm)
@@ -184,7 +179,7 @@ class PackedDraft:
         )
         hidden = self._hidden(F.embedding(ids, self._embedding), places, slots, tiles)
         hidden = hidden.view(streams, rows, -1)[:, int(config.bonus_anchor) :]
-        return self._draw(hidden, anchors, seeds, said, history, block.ending)
+        return self._draw(hidden, anchors, seeds, said, history)
 
     def _hidden(self, embeds: Tensor, positions: Tensor, slots: Tensor, tiles: kernels.Tiles) -> Tensor:
         """Final-normed states [R, hidden] of all blocks' rows."""
@@ -203,45 +198,21 @@ class PackedDraft:
             update = F.linear(kernels.silu_times(wide), layer.down)
         return kernels.add_norm(x, update, self._norm, eps)
 
-    def _draw(
-        self, hidden: Tensor, anchors: Tensor, seeds: Tensor, said: Tensor, history: Tensor, ending: Tensor
-    ) -> Tensor:
+    def _draw(self, hidden: Tensor, anchors: Tensor, seeds: Tensor, said: Tensor, history: Tensor) -> Tensor:
         """Ids from left to right, each with what the one before makes likely."""
         base = F.linear(hidden, self._head)
-        window = history.shape[1]
+        window, sampling = history.shape[1], self._sampling
+        limit = sampling.win_size * sampling.tau_r
+        rule = own_kernels.Rule(
+            len(self._before), window, limit, self._temperature, sampling if self._truncate else None
+        )
         past = history.new_empty(len(history), window + self.count)
         past[:, :window] = history
         previous = anchors
         for step in range(self.count):
             more = F.linear(F.embedding(previous, self._before), self._bias)
-            if self._truncate:
-                logits = base[:, step].float() + more.float() + self._barred
-                recent = past[:, step : step + window].contiguous()
-                # An id is below 0 only if the logits are no numbers; such a guess may be any.
-                previous = self._choose(logits, seeds, said + step, recent, ending).clamp(min=0)
-                past[:, window + step] = previous
-            else:
-                rule = self._rule(window)
-                previous = own_kernels.choose(base[:, step], more, self._barred, seeds, said, past, step, rule)
+            previous = own_kernels.choose(base[:, step], more, self._barred, seeds, said, past, step, rule)
         return past[:, window:].contiguous()
-
-    def _rule(self, window: int) -> own_kernels.Rule:
-        limit = self._sampling.win_size * self._sampling.tau_r
-        return own_kernels.Rule(len(self._before), window, limit, self._temperature)
-
-    def _choose(self, logits: Tensor, seeds: Tensor, said: Tensor, history: Tensor, ending: Tensor) -> Tensor:
-        """Ids int64 [B] by the target's rule, -1 for logits that are no numbers."""
-        rule, speech_ids = self._sampling, len(self._before)
-        if logits.is_cuda:
-            from oscine_engine.runtime.kernels import lm_triton
-
-            limit = rule.win_size * rule.tau_r
-            return lm_triton.sample(
-                logits, seeds, said, ending, history, rule.top_p, rule.top_k, limit, self._temperature, speech_ids
-            )
-        pairs = zip(seeds.tolist(), said.tolist(), strict=True)
-        keys = torch.tensor([[noise.key(seed, place, use) for use in (0, 1)] for seed, place in pairs])
-        return sample(mask_logits(logits, speech_ids, ending), history, keys, rule, self._temperature)
 
     def _block(self, streams: int) -> _Block:
         """Made once for each number of streams, which a capture's first calls see to."""
@@ -254,7 +225,6 @@ class PackedDraft:
                 first=numbers * rows,
                 held=torch.full_like(numbers, rows),
                 sequence=numbers,
-                ending=torch.zeros_like(numbers, dtype=torch.bool),
             )
         return self._blocks[streams]
 

@@ -1,9 +1,14 @@
 """The draft's fused kernels against their twins in plain torch."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
 
+from oscine_engine.config import SamplingConfig
+from oscine_engine.lm import noise
+from oscine_engine.lm.sampling import sample
 from oscine_engine.runtime.kernels import draft as twin
 
 pytest.importorskip("triton")
@@ -94,8 +99,9 @@ def test_blocks_are_laid_out(page: int, rows: int) -> None:
     assert len(seen) == 5 * rows
 
 
+@pytest.mark.parametrize("sampling", [None, SamplingConfig(top_p=0.8, top_k=25), SamplingConfig(top_p=0.9, top_k=4)])
 @pytest.mark.parametrize("limit", [0.5, 2.0, 9.0])
-def test_ids_are_drawn_alike(limit: float) -> None:
+def test_ids_are_drawn_alike(limit: float, sampling: SamplingConfig | None) -> None:
     from oscine_engine.runtime.kernels import draft_triton
 
     rows, ids, window, step = 40, 21, 5, 2
@@ -106,7 +112,7 @@ def test_ids_are_drawn_alike(limit: float) -> None:
     seeds = torch.randint(-(2**62), 2**62, (rows,), generator=generator)
     said = torch.randint(0, 500, (rows,), generator=generator)
     past = torch.randint(-1, ids, (rows, window + 4), generator=generator)
-    rule = twin.Rule(ids, window, limit, 0.8)
+    rule = twin.Rule(ids, window, limit, 0.8, sampling)
     fused = past.to(DEVICE, copy=True)
     given = [part.to(DEVICE) for part in (base, more, barred, seeds, said)]
     chosen = draft_triton.choose(*given, fused, step, rule).cpu()
@@ -128,4 +134,23 @@ def test_an_id_said_too_often_is_drawn_anew_from_the_others() -> None:
     past = torch.tensor([[2, 9, 2, -1, -1]])
     nothing = torch.zeros(1, 6), torch.zeros(6), torch.tensor([5]), torch.tensor([3])
     for step, limit, wanted in ((0, 2.0, 4), (0, 3.0, 2), (1, 2.0, 2)):
-        assert twin.choose(base, *nothing, past.clone(), step, twin.Rule(6, 3, limit, 1.0)).tolist() == [wanted]
+        assert twin.choose(base, *nothing, past.clone(), step, twin.Rule(6, 3, limit, 1.0, None)).tolist() == [wanted]
+
+
+@pytest.mark.parametrize("truncate", [False, True])
+def test_a_guess_made_from_the_target_s_own_logits_is_what_it_says(truncate: bool) -> None:
+    ids, window = 40, 4
+    sampling = SamplingConfig(top_p=0.9, top_k=12, win_size=window, tau_r=0.3)
+    rule = twin.Rule(ids, window, 1.2, 0.8, sampling if truncate else None)
+    generator = torch.Generator().manual_seed(1)
+    logits = torch.randn(64, ids, generator=generator) * 3
+    seeds, said = torch.arange(64) * 10**12 - 5, torch.arange(64)
+    past = torch.randint(-1, ids, (64, window + 1), generator=generator)
+    recent = past[:, :window].clone()
+    guessed = twin.choose(logits, torch.zeros_like(logits), torch.zeros(ids), seeds, said, past, 0, rule)
+    keys = torch.tensor(
+        [[noise.key(s, n, use) for use in (0, 1)] for s, n in zip(seeds.tolist(), range(64), strict=True)]
+    )
+    everything = replace(sampling, top_p=2.0, top_k=ids)
+    assert torch.equal(guessed, sample(logits, recent, keys, sampling if truncate else everything, 0.8))
+    assert len(set(guessed.tolist())) > 10

@@ -114,8 +114,9 @@ def lay_out(
 
 @triton.jit
 def _choose_kernel(
-    base, more, barred, seeds, said, past, out, base_size, more_size, past_size, step, inverse_temperature, limit, top_p,
-    VOCAB: tl.constexpr, BLOCK: tl.constexpr, TOP_K: tl.constexpr, WINDOW: tl.constexpr, WINDOW_PAD: tl.constexpr,
+    base, more, barred, seeds, said, past, out, base_size, more_size, past_size, step, inverse_temperature, limit,
+    top_p, VOCAB: tl.constexpr, BLOCK: tl.constexpr, TOP_K: tl.constexpr, WINDOW: tl.constexpr,
+    WINDOW_PAD: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     ids = tl.arange(0, BLOCK)
@@ -134,7 +135,9 @@ def _choose_kernel(
         peak = tl.max(tl.where(legal, score, float("-inf")), 0)
         shares = tl.where(legal, tl.exp(score - peak), 0.0)
         # Bits of a number that is not negative order as it does: probability and id make one key, lower ids first.
-        left = ((shares / tl.sum(shares, 0)).to(tl.int32, bitcast=True).to(tl.int64) << 32) | (BLOCK - 1 - ids)
+        left = ((shares / tl.maximum(tl.sum(shares, 0), 1e-30)).to(tl.int32, bitcast=True).to(tl.int64) << 32) | (
+            BLOCK - 1 - ids
+        )
         before = tl.sum(tl.zeros((BLOCK,), tl.float32), 0)
         drawn = tl.sum(tl.zeros((BLOCK,), tl.int64), 0)
         best = before.to(tl.float64) - float("inf")
