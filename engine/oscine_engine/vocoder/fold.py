@@ -86,11 +86,12 @@ def folded(network: HiFT) -> HiFT:
     weight = network.m_source.l_linear.weight
     fresh = HiFT(network.config).to(weight.device, weight.dtype)
     fresh.load_state_dict(network.state_dict())
-    # To float64 before folding, so that the norm itself is computed in it.
-    fresh.f0_predictor.double()
+    # In float64, so that the norm is too, and on the CPU: torch's kernel for GPUs takes a float32 root.
+    fresh.f0_predictor.double().cpu()
     for module in fresh.modules():
         if isinstance(module, Conv) and parametrize.is_parametrized(module, "weight"):
             parametrize.remove_parametrizations(module, "weight", leave_parametrized=True)
+    fresh.f0_predictor.to(weight.device)
     with torch.no_grad():
         for block in (*fresh.resblocks, *fresh.source_resblocks):
             _fold_block(cast(ResBlock, block))

@@ -95,8 +95,18 @@ class GraphedVocoder(VocoderRunner):
         for (size, frames), tick in sorted(self._ticks.items(), reverse=True):
             if progress is not None:
                 progress(f"vocoder, {size} streams of {frames} frames")
-            with torch.inference_mode():
-                tick.capture(self._graphs, self._spare)
+            self._capture(tick)
+
+    def capture_one(self, streams: int, frames: int) -> None:
+        """Capture that step alone: to time it."""
+        self._capture(self._tick(streams, frames))
+
+    @torch.inference_mode()
+    def _capture(self, tick: _Tick) -> None:
+        tick.capture(self._graphs, self._spare)
+
+    def _tick(self, streams: int, frames: int) -> _Tick:
+        return self._ticks[1 << (streams - 1).bit_length(), next(length for length in LENGTHS if frames <= length)]
 
     def open(self) -> VocoderStream:
         return VocoderStream.empty(self.network.config.in_channels, torch.device("cpu"))
@@ -107,7 +117,7 @@ class GraphedVocoder(VocoderRunner):
 
     def replay(self, streams: int, frames: int) -> Step:
         """The launch alone of such a step, again and again: to time it. The streams it last ran for are spoilt."""
-        return self._ticks[1 << (streams - 1).bit_length(), min(n for n in LENGTHS if n >= frames)].run
+        return self._tick(streams, frames).run
 
     def _receive(self, place: int, stream: VocoderStream, mel: Tensor, last: bool) -> Row:
         # NumPy joins arrays of this size in a fraction of torch's time.
@@ -137,9 +147,7 @@ class GraphedVocoder(VocoderRunner):
         return [part[0] if len(part) == 1 else np.concatenate(part) for part in pieces]
 
     def _launch(self, rows: Sequence[Row]) -> list[Samples]:
-        longest = max(row.count for row in rows)
-        frames = next(frames for frames in LENGTHS if longest <= frames)
-        tick = self._ticks[1 << (len(rows) - 1).bit_length(), frames]
+        tick = self._tick(len(rows), max(row.count for row in rows))
         host, count = tick.inputs.host, len(rows)
         for index, row in enumerate(rows):
             if row.stream.slot < 0:

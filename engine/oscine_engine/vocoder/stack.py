@@ -1,7 +1,8 @@
 """The vocoder's convolutions in slots: their weights side by side, and where each keeps its past in a table."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import cast
 
@@ -14,6 +15,8 @@ from oscine_engine.vocoder.fold import FixedConv, FixedSnake
 from oscine_engine.vocoder.layers import ResBlock, Snake
 from oscine_engine.vocoder.network import HiFT
 
+BESIDE = False
+"""Whether what depends on the source alone runs on a stream of its own on a GPU, beside the rest."""
 _POST_SLOPE = 0.01
 """Of the leaky rectifier before the last convolution."""
 
@@ -97,6 +100,7 @@ class Stack:
         self.fine = torch.zeros(slots, fine.size, device=device)
         self.width = post.weight.shape[1]
         """Channels of the last stage."""
+        self._side = _stream() if BESIDE and device.type == "cuda" else None
 
     def _conv(
         self,
@@ -118,7 +122,6 @@ class Stack:
             room=max((conv.taps - 1) * conv.dilation[0] for conv in convs),
             entries=entries,
             bend=bend,
-            precise=precise,
         )
 
     def _strided(self, conv: FixedConv, bend: Bend) -> Conv:
@@ -156,22 +159,41 @@ class Stack:
         shift: the column before the last stage's, [B, C] float32, and where to leave that of the next step.
         """
         columns, table = frames, self.table
+        # All of them are held until the end: their memory is the other stream's, which knows nothing of who reads it.
+        asides = self._asides(spectrum, frames, batch)
         x = kernels.convolve(mel[None], self._pre, table, batch, columns, 1, None, raw=False)[1]
         rate = 1
-        for index, stage in enumerate(self._stages):
+        for index, (stage, (aside, ready)) in enumerate(zip(self._stages, asides, strict=True)):
             final = index == len(self._stages) - 1
             up = kernels.convolve(x, stage.up, table, batch, columns, rate, None, raw=True)[0]
             columns, rate = columns * stage.rate, rate * stage.rate
             up = up.view(up.shape[1], columns, -1)
-            total = columns + 1 if final else columns
-            seen = spectrum[:, :, stage.skip :]
-            raw, bent = kernels.convolve(seen, stage.down, table, batch, total, rate, None, raw=True)
-            aside = self._through(stage.aside, raw, bent, batch, total, rate)[0]
             move = (*shift, rate) if final else None
+            ready()
             raw, bent = kernels.enter(up, aside, stage.enter, table, batch, move)
-            raw = self._through(stage.blocks, raw, bent, batch, total, rate)
+            raw = self._through(stage.blocks, raw, bent, batch, raw.shape[2], rate)
             x = kernels.leave(raw, stage.leave, self.fine if final else table, batch)
         return kernels.convolve(x, self._post, self.fine, batch, columns + 1, rate, None, raw=True)[0][0]
+
+    def _asides(self, spectrum: Tensor, frames: int, batch: Batch) -> list[tuple[Tensor, Callable[[], None]]]:
+        """What each stage takes from the source, float32 [B, T, C], and what waits until it is there."""
+        if self._side is None:
+            return [(aside, lambda: None) for aside in self._aside(spectrum, frames, batch)]
+        side, here = self._side, torch.cuda.current_stream()
+        side.wait_stream(here)
+        with torch.cuda.stream(side):
+            return [
+                (aside, partial(here.wait_event, side.record_event())) for aside in self._aside(spectrum, frames, batch)
+            ]
+
+    def _aside(self, spectrum: Tensor, frames: int, batch: Batch) -> Iterator[Tensor]:
+        rate = 1
+        for index, stage in enumerate(self._stages):
+            rate *= stage.rate
+            columns = frames * rate + int(index == len(self._stages) - 1)
+            seen = spectrum[:, :, stage.skip :]
+            raw, bent = kernels.convolve(seen, stage.down, self.table, batch, columns, rate, None, raw=True)
+            yield self._through(stage.aside, raw, bent, batch, columns, rate)[0]
 
     def _through(self, convs: list[Conv], raw: Tensor, bent: Tensor, batch: Batch, columns: int, rate: int) -> Tensor:
         for number, conv in enumerate(convs):
@@ -190,3 +212,7 @@ def _snake(snake: Snake | FixedSnake, like: Tensor) -> tuple[Tensor, Tensor, Ten
         return ones, 1 / (alpha + 1e-9), alpha
     alpha = ones if snake.alpha is None else snake.alpha[:, 0]
     return alpha, ones, alpha
+
+
+def _stream() -> torch.cuda.Stream:
+    return torch.cuda.Stream()  # type: ignore[no-untyped-call]

@@ -73,7 +73,6 @@ class Conv:
     weight: flat, for one branch after the other [taps, outputs, inputs]. bias: float32 [branches, outputs].
     step: numbers between the windows of two output columns, `inputs` unless strided; then there is a single tap.
     entries: where the last columns of its input are kept. bend: what follows. `table` below is where both lie.
-    precise: whether float32 must be multiplied as such on a GPU too, and not rounded to TF32.
     """
 
     weight: Tensor
@@ -85,7 +84,6 @@ class Conv:
     room: int
     entries: tuple[Entry, ...] = ()
     bend: Bend | None = None
-    precise: bool = False
     facts: Tensor = field(init=False)
     """int32 [branches, 6]: taps, rows of weights before them, the entry of the input and that of the output."""
 

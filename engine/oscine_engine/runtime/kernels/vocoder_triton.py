@@ -11,10 +11,8 @@ from oscine_engine.runtime.kernels.vocoder import Analysis, Batch, Bend, Conv, G
 
 _PIECE = 512
 """Numbers that a program copies at once between a table and a signal."""
-_TILES = ((128, 128, 8), (64, 64, 4), (64, 32, 4))
-"""Columns and outputs of a convolution's tile, and warps; the first that occupies the GPU is taken."""
-_PROGRAMS = 200
-"""Programs that occupy it."""
+_TILE = (64, 64, 4)
+"""Columns and outputs of a convolution's tile, and warps: one for all, since every kernel takes a second to compile."""
 _DEPTH = {torch.float32: (32, 3), torch.float16: (64, 4), torch.bfloat16: (64, 4)}
 """Inputs of a tile, and how many tiles are on their way at once."""
 _STRETCH = 64
@@ -108,15 +106,6 @@ def _conv_kernel(
             tl.store(row + keep + places, tl.load(source + places, inside, 0.0).to(table.dtype.element_ty), inside)
 
 
-def _tile(columns: int, outputs: int, groups: int) -> tuple[int, int, int]:
-    widest = _side(outputs)
-    for lines, wide, warps in _TILES:
-        tile = lines, min(wide, widest), warps
-        if triton.cdiv(columns, tile[0]) * triton.cdiv(outputs, tile[1]) * groups >= _PROGRAMS:
-            break
-    return tile
-
-
 def convolve(
     x: Tensor, conv: Conv, table: Tensor, batch: Batch, columns: int, rate: int, residual: Tensor | None, *, raw: bool
 ) -> tuple[Tensor, Tensor]:
@@ -128,7 +117,8 @@ def convolve(
     bent = torch.empty(shape, dtype=table.dtype, device=x.device)
     snake = bend is not None and bend.scale is not None
     shapes = (bend.scale, bend.wave, bend.turn) if bend is not None and snake else (conv.bias,) * 3
-    lines, wide, warps = _tile(columns, outputs, branches * streams)
+    lines, wide, warps = _TILE[0], min(_TILE[1], _side(outputs)), _TILE[2]
+    # Float32 as a sum of three products: TF32 alone rounds towards zero, which adds up over forty layers.
     depth, stages = _DEPTH[conv.weight.dtype]
     grid = (triton.cdiv(columns, lines), triton.cdiv(outputs, wide), branches * streams)
     _conv_kernel[grid](
@@ -139,7 +129,7 @@ def convolve(
         table.stride(0), rate, conv.dilation, conv.room, room,
         INPUTS=conv.inputs, OUTPUTS=outputs, UNIT=x.shape[3], STEP=conv.step, RESIDUAL=residual is not None, RAW=raw,
         BEND=bend is not None, SNAKE=snake, KEEP=bool(conv.entries), TILE=lines, WIDE=wide,
-        DEPTH=min(depth, _side(conv.inputs)), PIECE=_PIECE, PRECISION="tf32x3" if conv.precise else "tf32",
+        DEPTH=min(depth, _side(conv.inputs)), PIECE=_PIECE, PRECISION="tf32x3",
         num_warps=warps, num_stages=stages,
     )  # fmt: skip
     return plain, bent
