@@ -13,6 +13,7 @@ A random draft of the published shape for a random target of the released sizes.
 """
 
 import argparse
+import copy
 import statistics
 import sys
 import time
@@ -32,7 +33,8 @@ from oscine_engine.lm.packed import page_shape
 from oscine_engine.runtime.graphs import Graphs
 from oscine_engine.runtime.pages import PagePool
 
-FULL = LMConfig()
+FULL = replace(LMConfig(), vocab_size=2048)
+"""The released sizes but for the text ids, of which a draft sees none."""
 TINY = replace(FULL, hidden_size=64, num_hidden_layers=6, num_attention_heads=4, intermediate_size=96, vocab_size=300)
 TYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 STATE_ERROR = {torch.float32: 2e-3, torch.float16: 1e-2, torch.bfloat16: 6e-2}
@@ -82,15 +84,15 @@ class Bench:
         self.sampling = SamplingConfig()
         self.network: DraftNetwork = draft.random(target, seed=1)
         torch.manual_seed(2)
-        self.lm = SpeechLM(target).eval().requires_grad_(False)
+        # A draft takes the embeddings from its target; layers would only take time to draw.
+        self.lm = SpeechLM(replace(target, num_hidden_layers=1)).eval().requires_grad_(False)
+        self.lm.config = target
         self.lm.speech_embedding.weight.normal_()
 
     def drafter(self, device: torch.device, dtype: torch.dtype, streams: int, truncate: bool) -> PackedDraft:
         shape = page_shape(replace(self.target, num_hidden_layers=1), PAGE_TOKENS)
         pool = PagePool(4 * streams, shape, dtype=dtype, device=device)
-        network = DraftNetwork(self.network.config)
-        network.load_state_dict(self.network.state_dict())
-        network = network.to(dtype).eval().requires_grad_(False)
+        network = copy.deepcopy(self.network).to(dtype)
         return PackedDraft(
             network, self.lm, pool, self.sampling, max_streams=streams, max_positions=1024, truncate=truncate
         )
