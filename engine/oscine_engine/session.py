@@ -288,7 +288,7 @@ class Session:
             case Act.STOP_NOTHING:
                 self._stop(InvalidInput(NOTHING))
             case Act.STOP_IDLE:
-                self._stop(Idle(f"no text was sent for {self._limits.idle_s:g} s, and nothing is left to say"))
+                self._stop(Idle(self._idleness()))
             case Act.STOP_CANCELLED:
                 self._events.clear()
                 self._stop(Cancelled("the session was cancelled", self.heard))
@@ -325,6 +325,12 @@ class Session:
         self._error = error
         if self._stream is not None and self._state.holds_engine:
             self._stream.stop(error)
+
+    def _idleness(self) -> str:
+        seconds = f"{self._limits.idle_s:g} s"
+        if self.waiting == 0 or self._played is None:
+            return f"no text was sent for {seconds}, and nothing is left to say"
+        return f"nothing was sent, and nothing more reported as played, for {seconds}: what is left to say waits for it"
 
     async def _change(self) -> None:
         """Wait until something has happened."""

@@ -47,6 +47,37 @@ async def test_a_listener_who_interrupts_is_told_what_it_had(service: Service) -
     await service.idle()
 
 
+MANY = "Yes it is. " * 1500
+"""More sentences than a session lets wait."""
+
+
+async def test_an_interruption_is_read_behind_more_text_than_a_session_takes(service: Service) -> None:
+    async with asyncio.timeout(30):
+        sent, answer = await interrupt(service, [], MANY)
+    assert answer.heard_samples == sent
+    await service.idle()
+
+
+async def test_reports_are_read_behind_more_text_than_a_session_takes(service: Service) -> None:
+    """They let the engine run on, beyond what it makes ready unheard: without them the call would stand still."""
+    reports: asyncio.Queue[pb.SynthesizeRequest | None] = asyncio.Queue()
+
+    async def sending() -> AsyncIterator[pb.SynthesizeRequest]:
+        for request in (config(), played(0), *text(MANY)):
+            yield request
+        while (report := await reports.get()) is not None:
+            yield report
+        yield CANCEL
+
+    sent = 0
+    async with asyncio.timeout(60):
+        async for response in service.speech.Synthesize(sending()):
+            sent += response.audio.samples
+            reports.put_nowait(played(sent) if sent < 25 * 24_000 else None)
+    assert response.HasField("cancelled")
+    await service.idle()
+
+
 @pytest.mark.parametrize(
     ("reports", "heard"),
     [([100], 100), ([100, 900], 900), ([900, 100], 900), ([0], 0)],

@@ -11,6 +11,7 @@ from oscine_engine.errors import Cancelled, Idle, InvalidInput
 from oscine_engine.front import Front
 from oscine_engine.session import Session
 from oscine_proto.oscine.v1 import speech_pb2 as pb
+from oscine_service.grpc.backlog import Backlog
 from oscine_service.grpc.requests import Cancel, Config, Flush, Played, Request, Text, parse
 from oscine_service.grpc.responses import Responses, cancelled
 from oscine_service.grpc.sender import Context, Sender
@@ -97,32 +98,52 @@ class SpeechService:
 async def _listen(session: Session, requests: Requests) -> InvalidInput | Cancel | None:
     """Feed the session until the client closes its side; a bad request ends the input, and all before it is spoken.
 
-    Returns what ended the input early: that request's refusal, or the request to stop.
+    Returns what ended the input early: that request's refusal, or the request to stop. Text that the session does not
+    take yet waits aside, so that what must act at once is read behind it.
     """
-    refusal: InvalidInput | None = None
-    spoken = False
-    async for request in requests:
+    text = Backlog()
+    writing = asyncio.create_task(_write(session, text))
+    try:
+        refusal, spoken = None, False
+        async for request in requests:
+            match request:
+                case Text(text=piece):
+                    await text.put(request, len(piece), writing)
+                    spoken = True
+                case Flush():
+                    await text.put(request, 1, writing)
+                case Played(samples=samples):
+                    await session.played(samples)
+                case Cancel():
+                    await session.cancel()
+                    return request
+                case Config():
+                    refusal = InvalidInput("config is only allowed as the first request")
+                case InvalidInput():
+                    refusal = request
+            if refusal is not None:
+                break
+        if refusal is not None and not spoken:
+            raise refusal
+        await text.put(None, 0, writing)
+        await writing
+        return refusal
+    finally:
+        # Not waited for: the answer to an interruption looks at what this task has returned. What ended the session
+        # ends the writing too, and is told by the session itself.
+        writing.add_done_callback(lambda task: task.cancelled() or task.exception())
+        writing.cancel()
+
+
+async def _write(session: Session, text: Backlog) -> None:
+    """Hand on what was put into `text`, in order, up to its end."""
+    while (request := await text.get()) is not None:
         match request:
-            case Text(text=text):
-                await session.append(text)
-                spoken = True
+            case Text(text=piece):
+                await session.append(piece)
             case Flush():
                 await session.flush()
-            case Played(samples=samples):
-                await session.played(samples)
-            case Cancel():
-                await session.cancel()
-                return request
-            case Config():
-                refusal = InvalidInput("config is only allowed as the first request")
-            case InvalidInput():
-                refusal = request
-        if refusal is not None:
-            break
-    if refusal is not None and not spoken:
-        raise refusal
     await session.finish()
-    return refusal
 
 
 async def _drain(requests: Requests) -> None:
