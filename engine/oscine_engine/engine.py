@@ -23,9 +23,7 @@ class Engine(Front):
     """
 
     def __init__(self, checkpoint: Checkpoint, settings: EngineSettings, observe: Observe | None = None) -> None:
-        self._device = Device(
-            checkpoint, settings, settings.device, precision=settings.precision, observe=observe
-        )
+        self._device = Device(checkpoint, settings, settings.device, precision=settings.precision, observe=observe)
         super().__init__(
             self._device.loop,
             FrontEnd(checkpoint.config.text.front_end, checkpoint.tokenizer),

@@ -47,6 +47,7 @@ def test_the_text_is_as_long_as_asked_for_and_ends_with_a_whole_sentence() -> No
         long_text([], 30)
 
 
+@pytest.mark.slow
 def test_the_command_prints_one_object() -> None:
     command = [sys.executable, "-m", "bench.evenness", "--model", "tiny", "--characters", "60", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=180)

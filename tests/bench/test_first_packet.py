@@ -69,6 +69,7 @@ def test_the_needed_word_is_the_one_that_fills_the_first_block(model: Path) -> N
         Start.of(model, "nobody")
 
 
+@pytest.mark.slow
 def test_it_measures_a_server(model: Path) -> None:
     command = [sys.executable, "-m", "bench", "first_packet", "--model", str(model), "--repeat", "2", "--streams", "2"]
     done = subprocess.run(

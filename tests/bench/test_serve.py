@@ -135,6 +135,7 @@ def test_help_names_the_keys() -> None:
     assert "Keys of a line" in told.stdout
 
 
+@pytest.mark.slow
 def test_it_measures_a_service(tmp_path: Path) -> None:
     out = tmp_path / "results" / "serve.jsonl"
     command = [sys.executable, "-m", "bench.serve", "--model", "tiny", "--out", str(out)]

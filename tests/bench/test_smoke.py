@@ -55,6 +55,7 @@ def test_growth_compares_segments_and_places() -> None:
     assert len(result["rss_mib"]) == result["speech_minutes"] == 1
 
 
+@pytest.mark.slow
 def test_a_soak_leaves_nothing_behind() -> None:
     result = run("soak", "--sessions", "10", "--clients", "2")
     assert result["unexpected"] == []

@@ -131,6 +131,7 @@ def one_shot(checkpoint: Checkpoint, voice: VoicePrompt, ids: Sequence[int]) -> 
     return mel[0].T, wave[0]
 
 
+@pytest.mark.slow
 def test_streaming_changes_neither_mel_nor_wave(checkpoint: Checkpoint, voice: VoicePrompt) -> None:
     spoken = speak(checkpoint, voice, TEXTS, "whole")
     wanted = [one_shot(checkpoint, voice, ids) for ids in spoken]

@@ -117,7 +117,7 @@ def test_sizes_that_tiles_do_not_fill_are_left_to_torch() -> None:
 
 
 @types
-@pytest.mark.parametrize("splits", [1, 3, 8])
+@pytest.mark.parametrize("splits", [1, 3, pytest.param(8, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("heads", "width", "chunk"), [(3, 8, 50), (2, 64, 6)])
 def test_attention_over_pages(heads: int, width: int, chunk: int, splits: int, dtype: torch.dtype) -> None:
     """Streams with much, little and no past, a short last chunk, and a row that only fills up the batch."""

@@ -216,6 +216,7 @@ def test_from_bins_to_samples() -> None:
     close(kept, after, 3e-6)
 
 
+@pytest.mark.slow
 def test_a_whole_step_is_that_of_the_twins(monkeypatch: pytest.MonkeyPatch) -> None:
     from oscine_engine.runtime.kernels import vocoder_triton
 

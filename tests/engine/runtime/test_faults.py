@@ -216,6 +216,7 @@ def test_two_hundred_streams_cancelled_as_they_start_change_nothing_for_a_long_o
     rig.check_idle()
 
 
+@pytest.mark.slow
 def test_pairs_of_streams_do_not_blend(checkpoint: Checkpoint) -> None:
     """Fifty pairs of disjoint texts: the ids each one says are those it says alone."""
     said: dict[int, tuple[int, ...]] = {}

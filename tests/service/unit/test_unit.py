@@ -81,6 +81,7 @@ async def test_both_ways_to_run_an_engine_say_the_same(model: Path, checkpoint: 
     np.testing.assert_allclose(far.pcm(), near.pcm(), atol=2e-2)
 
 
+@pytest.mark.slow
 async def test_the_embedded_voice_survives_the_loss_of_its_engine() -> None:
     async with running(None, streams=2) as service:
         calls = await speaking(service, 1)
@@ -171,6 +172,7 @@ async def test_cancelled_calls_free_the_engine_and_their_places(model: Path) -> 
         await service.idle()
 
 
+@pytest.mark.slow
 async def test_a_slow_reader_holds_the_engine_back(model: Path) -> None:
     async with running(model) as service:
         call = service.speech.Synthesize(iter([config(), *text(LONG * 20)]))
