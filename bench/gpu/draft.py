@@ -17,13 +17,14 @@ import copy
 import statistics
 import sys
 import time
-import traceback
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
 
+from bench.gpu import sections
 from oscine_engine.checkpoint import draft
 from oscine_engine.config import LMConfig, SamplingConfig
 from oscine_engine.lm.draft import DraftNetwork
@@ -194,6 +195,10 @@ class Bench:
                 print(f"    {total:8.1f} us  {calls:4} times {total / max(1, calls):6.1f} us  {name[:90]}")
 
 
+def _section(bench: Bench, section: str, name: str) -> None:
+    getattr(bench, section)(TYPES[name])
+
+
 SECTIONS = ("states", "guesses", "time", "profile")
 
 
@@ -208,18 +213,12 @@ def main() -> int:
         parser.error("no GPU here; --tiny runs on a CPU")
     torch.set_grad_enabled(False)
     bench = Bench(TINY if parsed.tiny else FULL, device, parsed.tiny)
-    for section in parsed.only.split(","):
-        for name in parsed.dtype.split(","):
-            start = time.perf_counter()
-            print(f"{section}, {name}:", flush=True)
-            try:
-                getattr(bench, section)(TYPES[name])
-            except Exception:
-                traceback.print_exc(file=sys.stdout)
-                bench.failures.append(f"{section}, {name}")
-            print(f"  ({time.perf_counter() - start:.1f} s)", flush=True)
-    print("OK" if not bench.failures else f"FAILED {', '.join(bench.failures)}")
-    return 0 if not bench.failures else 1
+    chosen = (
+        (f"{section}, {name}", partial(_section, bench, section, name))
+        for section in parsed.only.split(",")
+        for name in parsed.dtype.split(",")
+    )
+    return sections.run(chosen, bench.failures)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,6 @@ import argparse
 import statistics
 import sys
 import time
-import traceback
 from collections.abc import Callable
 from functools import partial
 
@@ -28,6 +27,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from bench.gpu import sections
 from oscine_engine.config import CFMConfig, DiTConfig, FlowConfig
 from oscine_engine.flow.graphed import GraphedFlow
 from oscine_engine.flow.network import Flow
@@ -480,21 +480,17 @@ def main() -> int:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if device.type == "cpu" and not parsed.tiny:
         parser.error("no GPU here; --tiny runs on a CPU")
+    torch.set_grad_enabled(False)
     bench = Bench(TINY if parsed.tiny else FULL, device, SIXTEEN[parsed.dtype], parsed.tiny)
-    for section in parsed.only.split(","):
-        start = time.perf_counter()
-        print(f"{section}:", flush=True)
-        try:
-            with torch.no_grad():
-                getattr(bench, section)()
-        except Exception:
-            traceback.print_exc(file=sys.stdout)
-            bench.failures.append(section)
-        print(f"  ({time.perf_counter() - start:.1f} s)", flush=True)
-        if device.type == "cuda":
-            torch.cuda.empty_cache()
-    print("FAILED: " + ", ".join(dict.fromkeys(bench.failures)) if bench.failures else "OK")
-    return bool(bench.failures)
+    chosen = ((name, partial(_section, bench, name)) for name in parsed.only.split(","))
+    return sections.run(chosen, bench.failures)
+
+
+def _section(bench: Bench, name: str) -> None:
+    """With the device's memory for itself."""
+    if bench.device.type == "cuda":
+        torch.cuda.empty_cache()
+    getattr(bench, name)()
 
 
 if __name__ == "__main__":

@@ -23,7 +23,6 @@ import copy
 import statistics
 import sys
 import time
-import traceback
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -32,6 +31,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from bench.gpu import sections
 from oscine_engine.config import LMConfig, SamplingConfig, TextRules
 from oscine_engine.lm import noise
 from oscine_engine.lm.graphed import GraphedLM
@@ -486,6 +486,10 @@ def _error(ours: Tensor, wanted: Tensor) -> float:
     return float((ours - wanted).square().mean().sqrt() / wanted.square().mean().sqrt())
 
 
+def _section(bench: Bench, name: str) -> None:
+    getattr(bench, name)()
+
+
 def main() -> None:
     """Command line entry point."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -496,18 +500,9 @@ def main() -> None:
     options = parser.parse_args()
     config = TINY if options.tiny else FULL
     bench = Bench(config, torch.device(options.device), getattr(torch, options.dtype))
-    for section in options.only.split(","):
-        print(f"{section}:", flush=True)
-        start = time.perf_counter()
-        try:
-            with torch.inference_mode():
-                getattr(bench, section)()
-        except Exception:
-            traceback.print_exc(file=sys.stdout)
-            bench.failures.append(section)
-        print(f"  ({time.perf_counter() - start:.1f} s)", flush=True)
-    print(f"FAILED: {', '.join(bench.failures)}" if bench.failures else "OK")
-    sys.exit(bool(bench.failures))
+    with torch.inference_mode():
+        chosen = ((name, partial(_section, bench, name)) for name in options.only.split(","))
+        sys.exit(sections.run(chosen, bench.failures))
 
 
 if __name__ == "__main__":

@@ -18,13 +18,14 @@ import argparse
 import statistics
 import sys
 import time
-import traceback
+from functools import partial
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bench.gpu import sections
 from oscine_engine.checkpoint import synthetic
 from oscine_engine.config import F0Config, VocoderConfig
 from oscine_engine.vocoder import stack
@@ -237,6 +238,10 @@ def _spectral_distance(left: NDArray[np.float32], right: NDArray[np.float32]) ->
     return float(apart.square().mean(0).sqrt().mean())
 
 
+def _section(bench: Bench, section: str, name: str) -> None:
+    getattr(bench, section)(TYPES[name])
+
+
 SECTIONS = ("parity", "phase", "time", "profile", "beside", "tiles")
 
 
@@ -249,20 +254,14 @@ def main() -> int:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if device.type == "cpu" and not parsed.tiny:
         parser.error("no GPU here; --tiny runs on a CPU")
+    torch.set_grad_enabled(False)
     bench = Bench(TINY if parsed.tiny else FULL, device, parsed.tiny)
-    for section in parsed.only.split(","):
-        for name in parsed.dtype.split(","):
-            start = time.perf_counter()
-            print(f"{section}, {name}:", flush=True)
-            try:
-                with torch.no_grad():
-                    getattr(bench, section)(TYPES[name])
-            except Exception:
-                traceback.print_exc(file=sys.stdout)
-                bench.failures.append(f"{section}, {name}")
-            print(f"  ({time.perf_counter() - start:.1f} s)", flush=True)
-    print("OK" if not bench.failures else f"FAILED {', '.join(bench.failures)}")
-    return 0 if not bench.failures else 1
+    chosen = (
+        (f"{section}, {name}", partial(_section, bench, section, name))
+        for section in parsed.only.split(",")
+        for name in parsed.dtype.split(",")
+    )
+    return sections.run(chosen, bench.failures)
 
 
 if __name__ == "__main__":
