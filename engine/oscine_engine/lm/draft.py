@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from oscine_engine.lm.network import INIT_STD, RMSNorm, SpeechLM, rope_table, rotate
+from oscine_engine.lm.network import INIT_STD, FeedForward, RMSNorm, SpeechLM, rope_table, rotate
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,27 +97,13 @@ class DraftAttention(nn.Module):
         return out
 
 
-class DraftFeedForward(nn.Module):
-    """SwiGLU."""
-
-    def __init__(self, config: DraftConfig) -> None:
-        super().__init__()
-        self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
-        self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
-        self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
-        return out
-
-
 class DraftLayer(nn.Module):
     """One pre-norm layer of the block."""
 
     def __init__(self, config: DraftConfig) -> None:
         super().__init__()
         self.self_attn = DraftAttention(config)
-        self.mlp = DraftFeedForward(config)
+        self.mlp = FeedForward(config.hidden_size, config.intermediate_size)
         self.input_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.post_attention_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
 

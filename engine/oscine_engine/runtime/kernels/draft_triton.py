@@ -6,7 +6,7 @@ import triton.language as tl
 from torch import Tensor
 
 from oscine_engine.runtime.kernels.draft import Layout, Rule, Spare
-from oscine_engine.runtime.kernels.lm_triton import _GAMMA, _gumbel, _mixed
+from oscine_engine.runtime.kernels.lm_triton import _GAMMA, _gumbel, _mixed, _nucleus_draw
 
 
 @triton.jit
@@ -134,25 +134,7 @@ def _choose_kernel(
     else:
         peak = tl.max(tl.where(legal, score, float("-inf")), 0)
         shares = tl.where(legal, tl.exp(score - peak), 0.0)
-        # Bits of a number that is not negative order as it does: probability and id make one key, lower ids first.
-        left = ((shares / tl.maximum(tl.sum(shares, 0), 1e-30)).to(tl.int32, bitcast=True).to(tl.int64) << 32) | (
-            BLOCK - 1 - ids
-        )
-        before = tl.sum(tl.zeros((BLOCK,), tl.float32), 0)
-        drawn = tl.sum(tl.zeros((BLOCK,), tl.int64), 0)
-        best = before.to(tl.float64) - float("inf")
-        rank = 0
-        while (rank < TOP_K) & (before < top_p):
-            top = tl.max(left, 0)
-            share = (top >> 32).to(tl.int32).to(tl.float32, bitcast=True)
-            place = BLOCK - 1 - (top & 0xFFFFFFFF)
-            value = tl.log(share.to(tl.float64)) + _gumbel(first, place)
-            better = (share > 0) & (value > best)
-            drawn = tl.where(better, place, drawn)
-            best = tl.where(better, value, best)
-            left = tl.where(left == top, -1, left)
-            before += share
-            rank += 1
+        drawn = _nucleus_draw(shares / tl.maximum(tl.sum(shares, 0), 1e-30), first, top_p, TOP_K, BLOCK)
     window = tl.arange(0, WINDOW_PAD)
     recent = tl.load(past + row * past_size + step + window, window < WINDOW, -1)
     if tl.sum(tl.where((window < WINDOW) & (recent == drawn), 1, 0), 0) >= limit:

@@ -360,6 +360,32 @@ def _gumbel(key, ids):
 
 
 @triton.jit
+def _nucleus_draw(probability, key, top_p, TOP_K: tl.constexpr, BLOCK: tl.constexpr):
+    """The id, int64, that noise under `key` draws from the nucleus of probability [BLOCK]; 0 if nothing is in it.
+
+    Ids come by falling probability, the lower one first among equals; the one that crosses top_p is inside. The bits of
+    a number that is not negative order as it does, so that probability and id make one key.
+    """
+    left = (probability.to(tl.int32, bitcast=True).to(tl.int64) << 32) | (BLOCK - 1 - tl.arange(0, BLOCK))
+    before = tl.sum(tl.zeros((BLOCK,), tl.float32), 0)
+    drawn = tl.sum(tl.zeros((BLOCK,), tl.int64), 0)
+    best = before.to(tl.float64) - float("inf")
+    rank = 0
+    while (rank < TOP_K) & (before < top_p):
+        top = tl.max(left, 0)
+        share = (top >> 32).to(tl.int32).to(tl.float32, bitcast=True)
+        place = BLOCK - 1 - (top & 0xFFFFFFFF)
+        value = tl.log(share.to(tl.float64)) + _gumbel(key, place)
+        better = (share > 0) & (value > best)
+        drawn = tl.where(better, place, drawn)
+        best = tl.where(better, value, best)
+        left = tl.where(left == top, -1, left)
+        before += share
+        rank += 1
+    return drawn
+
+
+@triton.jit
 def _sample_kernel(
     logits, seeds, positions, ending, history, out, stride, inverse_temperature, top_p, limit,
     VOCAB: tl.constexpr, BLOCK: tl.constexpr, TOP_K: tl.constexpr, WINDOW: tl.constexpr, WINDOW_PAD: tl.constexpr,
@@ -382,24 +408,7 @@ def _sample_kernel(
     key = _mixed(tl.load(seeds + row) + _GAMMA)
     key = _mixed(key + position * _GAMMA + 1)
     first = _mixed(key + 2)
-    # The nucleus by falling probability, the lower id first among equals; the one that crosses top_p is inside. The
-    # bits of a number that is not negative order as it does, so that probability and id make one key.
-    left = (probability.to(tl.int32, bitcast=True).to(tl.int64) << 32) | (BLOCK - 1 - ids)
-    before = tl.sum(tl.zeros((BLOCK,), tl.float32), 0)
-    drawn = tl.sum(tl.zeros((BLOCK,), tl.int64), 0)
-    best = before.to(tl.float64) - float("inf")
-    rank = 0
-    while (rank < TOP_K) & (before < top_p):
-        top = tl.max(left, 0)
-        share = (top >> 32).to(tl.int32).to(tl.float32, bitcast=True)
-        place = BLOCK - 1 - (top & 0xFFFFFFFF)
-        value = tl.log(share.to(tl.float64)) + _gumbel(first, place)
-        better = (share > 0) & (value > best)
-        drawn = tl.where(better, place, drawn)
-        best = tl.where(better, value, best)
-        left = tl.where(left == top, -1, left)
-        before += share
-        rank += 1
+    drawn = _nucleus_draw(probability, first, top_p, TOP_K, BLOCK)
     window = tl.arange(0, WINDOW_PAD)
     past = tl.load(history + row * WINDOW + window, window < WINDOW, -1)
     repeated = tl.sum(tl.where(past == drawn, 1, 0), 0)
