@@ -118,3 +118,5 @@ async def _serve(
         control.write(write(Ready()))
         control.flush()
         await dismissal.wait()
+    # What was frozen is not taken down at the end, which some libraries complain about on standard error.
+    gc.unfreeze()

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -27,8 +28,25 @@ def _loops_over_numbers() -> None:
     interpreter._patch_lang_tensor = lambda tensor, scope: patch(tensor, Scope(scope))
 
 
+def _masks_of_booleans() -> None:
+    """Let the interpreter keep its masks boolean: in 3.9 a block `&` a number of its own comes out as int32."""
+    from triton.runtime import interpreter
+
+    def boolean(verb: Callable[..., Any], place: int) -> Callable[..., Any]:
+        def masked(self: Any, *given: Any) -> Any:
+            given[place].data = given[place].data.astype(bool)
+            return verb(self, *given)
+
+        return masked
+
+    builder = interpreter.InterpreterBuilder
+    builder.create_masked_load = boolean(builder.create_masked_load, 1)
+    builder.create_masked_store = boolean(builder.create_masked_store, 2)
+
+
 if not torch.cuda.is_available():
     assert "triton" not in sys.modules or os.environ.get("TRITON_INTERPRET") == "1", "triton was imported too early"
     os.environ["TRITON_INTERPRET"] = "1"
     if importlib.util.find_spec("triton") is not None:
         _loops_over_numbers()
+        _masks_of_booleans()
