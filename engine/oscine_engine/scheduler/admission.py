@@ -1,12 +1,12 @@
 """Who may come in: what can be served without breaking those already there, and is refused with a hint otherwise."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from oscine_engine.scheduler.costs import CostModel
 from oscine_engine.scheduler.demand import Demand
 from oscine_engine.scheduler.policy import RULES, Rules
+from oscine_engine.scheduler.turns import SHORTEST_HINT_S, Turns, between_s
 from oscine_engine.scheduler.views import Stage, StreamView
 
 UTILISATION = 0.75
@@ -56,9 +56,7 @@ class Refusal:
 
 
 PACE = Pace()
-SHORTEST_HINT_S, LONGEST_HINT_S = 0.1, 5.0
-LONGEST_QUEUE_S = 30.0
-"""The furthest that those who were sent away are spread out over."""
+LONGEST_HINT_S = 5.0
 
 
 def utilisation(speaking: float, costs: CostModel, pace: Pace = PACE) -> float:
@@ -106,7 +104,8 @@ def admit(
     """
     count = len(views)
     if count >= limits.streams:
-        return Refusal(f"{count} streams are running, the limit of this engine", 1.0)
+        soon = between_s([now - view.arrived for view in views])
+        return Refusal(f"{count} streams are running, the limit of this engine", _hint(soon))
     if not count:
         return None
     asked = utilisation(limits.talking * (count + 1), costs, pace)
@@ -119,16 +118,10 @@ def admit(
 
 
 class Door:
-    """Admission that remembers whom it sent away: each is told to come back one departure later than the one before.
-
-    Told the same, a crowd would come back together, and all but one of them in vain. Of n streams
-    one leaves, on average, in every n-th part of the time that each stays; half of that, or more, they have stayed when
-    they are looked at.
-    """
+    """Admission that remembers whom it sent away, and tells each another time to come back (`Turns`)."""
 
     def __init__(self) -> None:
-        self._last = -math.inf
-        """When the one that was sent away last was told to come back."""
+        self._turns = Turns()
 
     def ask(
         self, views: Sequence[StreamView], costs: CostModel, now: float, limits: Limits, pace: Pace = PACE
@@ -137,9 +130,8 @@ class Door:
         refusal = admit(views, costs, now, limits, pace)
         if refusal is None:
             return None
-        between = 2 * sum(now - view.arrived for view in views) / len(views) ** 2
-        self._last = min(max(self._last + between, now + refusal.retry_after_s), now + LONGEST_QUEUE_S)
-        return replace(refusal, retry_after_s=self._last - now)
+        wait = self._turns.next_s([now - view.arrived for view in views], now, refusal.retry_after_s)
+        return replace(refusal, retry_after_s=wait)
 
 
 def _hint(seconds: float) -> float:

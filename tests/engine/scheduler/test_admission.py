@@ -7,9 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oscine_engine.scheduler.admission import LONGEST_QUEUE_S, Door, Limits, Pace, admit, first_packet_s, utilisation
+from oscine_engine.scheduler.admission import (
+    LONGEST_HINT_S,
+    Door,
+    Limits,
+    Pace,
+    admit,
+    first_packet_s,
+    utilisation,
+)
 from oscine_engine.scheduler.costs import CostModel, Curve
 from oscine_engine.scheduler.start import release
+from oscine_engine.scheduler.turns import LONGEST_QUEUE_S, SHORTEST_STAY_S, Turns
 from oscine_engine.scheduler.views import Stage, StreamView
 from tests.engine.scheduler.loads import COSTS, views
 
@@ -91,13 +100,20 @@ def test_a_crowd_that_is_sent_away_is_not_told_to_come_back_together() -> None:
         refusal = door.ask(calls, COSTS, NOW + place * 0.01, limits)
         assert refusal is not None
         hints.append(place * 0.01 + refusal.retry_after_s)
-    assert hints[0] == pytest.approx(1.0)
     # Three seconds each so far: six in all, and so one of four leaves every 1.5 s.
+    assert hints[0] == pytest.approx(1.5)
     assert np.diff(hints[:19]) == pytest.approx(1.5, abs=0.1)
     assert hints[-1] == pytest.approx(39 * 0.01 + LONGEST_QUEUE_S)
     assert door.ask(calls[:3], COSTS, NOW + 1.0, limits) is None
     later = door.ask(calls, COSTS, NOW + 100.0, limits)
-    assert later is not None and later.retry_after_s < 3.0 + 1.0, "who has come back long ago is not waited for"
+    assert later is not None and later.retry_after_s <= LONGEST_HINT_S, "who has come back long ago is not waited for"
+
+
+def test_streams_that_have_just_come_are_not_about_to_leave() -> None:
+    turns = Turns()
+    hints = [turns.next_s([0.0] * 8, NOW, 0.0) for _ in range(8)]
+    assert np.diff(hints) == pytest.approx(SHORTEST_STAY_S / 8)
+    assert hints[0] > 0
 
 
 @given(st.integers(1, 400), st.integers(1, 400))
