@@ -103,11 +103,12 @@ def _command(options: argparse.Namespace) -> Coroutine[Any, Any, None]:
         from oscine_service.cli import client
 
         return client.say(options.server, options.text, _request(options), options.output)
+    devices = tuple(options.device.split(","))
     settings = EngineSettings(
         model=options.model,
         lm_file=options.lm_file,
-        device=options.device,
-        precision=options.precision or ("float32" if options.device == "cpu" else "float16"),
+        device=devices[0],
+        precision=options.precision or ("float32" if devices[0] == "cpu" else "float16"),
         max_streams=options.max_streams,
     )
     # Each imports what it needs: only `serve` does without the networks.
@@ -118,7 +119,9 @@ def _command(options: argparse.Namespace) -> Coroutine[Any, Any, None]:
 
             if options.utilisation is not None:
                 settings = replace(settings, utilisation=options.utilisation)
-            how = serve.Serve(options.host, options.port, options.grace, options.in_process, options.hang_timeout)
+            how = serve.Serve(
+                options.host, options.port, devices, options.grace, options.in_process, options.hang_timeout
+            )
             return serve.serve(settings, how, Limits(options.idle_timeout, options.write_timeout))
         case "say":
             from oscine_service.cli import say
@@ -229,13 +232,25 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--model", type=Path, metavar="DIR", help="model directory (default: the embedded voice)")
     for command in (serving, saying, showing):
         command.add_argument("--lm-file", choices=["llm", "llm.rl"], default="llm", help="which language model to load")
-        command.add_argument("--device", type=_device, default="cpu", help="cpu, cuda or cuda:N (default %(default)s)")
+        if command is serving:
+            command.add_argument(
+                "--device",
+                type=_devices,
+                default="cpu",
+                metavar="DEVICE[,DEVICE...]",
+                help="cpu, cuda (the first GPU) or cuda:N; an engine process runs on each of several, such as "
+                "cuda:0,cuda:1 (default %(default)s)",
+            )
+        else:
+            command.add_argument(
+                "--device", type=_device, default="cpu", help="cpu, cuda or cuda:N (default %(default)s)"
+            )
         command.add_argument(
             "--precision",
             choices=["float32", "float16", "bfloat16"],
             help="of the language model and the flow on a GPU (default float16); a CPU computes in float32",
         )
-        command.add_argument("--max-streams", type=_count, default=8, help="streams at once (default %(default)s)")
+        command.add_argument("--max-streams", type=_count, default=8, help="streams a device (default %(default)s)")
     saying.set_defaults(check=partial(_check, saying))
     return parser
 
@@ -251,6 +266,17 @@ def _device(text: str) -> str:
     if text not in ("cpu", "cuda") and not (kind == "cuda" and number.isdecimal()):
         raise argparse.ArgumentTypeError(f"{text!r} is not a device: use cpu, cuda or cuda:N")
     return text
+
+
+def _devices(text: str) -> str:
+    """Devices of one kind, separated by commas; each GPU once."""
+    devices = [_device(each) for each in text.split(",")]
+    gpus = [device.partition(":")[2] or "0" for device in devices if device != "cpu"]
+    if gpus and len(gpus) < len(devices):
+        raise argparse.ArgumentTypeError(f"{text!r} names a CPU and a GPU: calls would differ by where they are placed")
+    if len({int(gpu) for gpu in gpus}) < len(gpus):
+        raise argparse.ArgumentTypeError(f"{text!r} names a GPU twice: one engine fills it")
+    return ",".join(devices)
 
 
 def _address(text: str) -> str:

@@ -57,11 +57,11 @@ def check_address(host: str, port: int) -> None:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
     except OSError as error:
-        raise _unbindable(host, port) from error
+        raise _unbindable(host, port, error.strerror or str(error)) from error
 
 
-def _unbindable(host: str, port: int) -> InvalidInput:
-    return InvalidInput(f"cannot listen on {host}:{port}: is the address right and the port free?")
+def _unbindable(host: str, port: int, reason: str) -> InvalidInput:
+    return InvalidInput(f"cannot listen on {host}:{port}: {reason}; choose others with --host and --port")
 
 
 @asynccontextmanager
@@ -84,7 +84,8 @@ async def serving(
     try:
         bound = server.add_insecure_port(f"{host}:{port}")
     except RuntimeError as error:
-        raise _unbindable(host, port) from error
+        check_address(host, port)  # grpc does not say why, the system does
+        raise _unbindable(host, port, str(error)) from error
     await _tell(checks, well=front.serving)
     await server.start()
     watching = asyncio.create_task(_watch(front, checks))

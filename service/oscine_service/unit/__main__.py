@@ -34,7 +34,7 @@ def _load(options: argparse.Namespace) -> "Device":
         options.model,
         limits,
         lm_file=options.lm_file,
-        device=options.device,
+        device=child.pinned(options.device),
         precision=options.precision,
         threads=options.threads,
     )

@@ -57,8 +57,9 @@ class Attempt:
     there: an engine whose connection breaks is replaced, never connected to again.
     """
 
-    def __init__(self, command: Command, times: Times, tell: Callable[[Event], object]) -> None:
-        self._command, self._times, self._tell = command, times, tell
+    def __init__(self, command: Command, times: Times, tell: Callable[[Event], object], name: str = "engine") -> None:
+        """name: what its logs begin with."""
+        self._command, self._times, self._tell, self._name = command, times, tell, name
         self._process: EngineProcess | None = None
         self._killed = self._dismissed = False
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -109,7 +110,7 @@ class Attempt:
     async def _run(self, folder: Path) -> None:
         socket = folder / "engine"
         async with grpc.aio.insecure_channel(f"unix:{socket}", CHANNEL) as channel:
-            self._process = await EngineProcess.start(self._command(socket), self._hear)
+            self._process = await EngineProcess.start(self._command(socket), self._hear, self._name)
             if self._killed:
                 self._process.kill()
             if self._dismissed:

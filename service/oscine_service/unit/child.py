@@ -36,6 +36,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--log-level", default="WARNING")
 
 
+def pinned(device: str) -> str:
+    """Let this process see no GPU but `device`, and return what that is called from then on. A CPU stays what it is.
+
+    Libraries then find it wherever they ask for the current GPU, in any thread, and hold no memory of another. To be
+    called before CUDA is used. Raises InvalidInput for a GPU that is not there.
+    """
+    kind, _, number = device.partition(":")
+    if kind != "cuda":
+        return device
+    import torch
+
+    from oscine_engine.errors import InvalidInput
+
+    index, seen = int(number or 0), os.environ.get("CUDA_VISIBLE_DEVICES")
+    names = [name.strip() for name in seen.split(",")] if seen is not None else None
+    os.environ["CUDA_VISIBLE_DEVICES"] = str(index) if names is None else "".join(names[index : index + 1])
+    if torch.cuda.device_count() == 0:
+        among = "nvidia-smi -L lists what there is" if names is None else f"CUDA_VISIBLE_DEVICES is {seen!r}"
+        raise InvalidInput(f"{device} is not there, or torch {torch.__version__} cannot use it: {among}")
+    return "cuda"
+
+
 def run(options: argparse.Namespace, load: "Callable[[], Device]") -> int:
     """Host the device that `load` makes until the service dismisses this process; returns the exit status.
 

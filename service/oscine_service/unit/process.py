@@ -14,7 +14,6 @@ from oscine_engine.settings import EngineSettings
 from oscine_service.unit import control
 from oscine_service.unit.pipes import Reading, pipe
 
-PREFIX = b"engine: "
 _READ_BYTES = 65536
 _LAST_WORDS_S = 1.0
 
@@ -55,25 +54,25 @@ class Ended:
 
 
 class EngineProcess:
-    """A running engine process. `on_line` gets its control lines; its logs go to standard error with a prefix.
+    """A running engine process. `on_line` gets its control lines; its logs go to standard error behind `name`.
 
     Its standard files are pipes made here: asyncio's own would hold back the news of its end until every child of its
     own has closed them too.
     """
 
     def __init__(
-        self, process: asyncio.subprocess.Process, held: int, says: Reading, logs: Reading, on_line: OnLine
+        self, process: asyncio.subprocess.Process, held: int, says: Reading, logs: Reading, on_line: OnLine, name: str
     ) -> None:
         self._process = process
         self._held: int | None = held
         self._readings = (says, logs)
         self._reading = (
             asyncio.create_task(_listen(says.stream, on_line)),
-            asyncio.create_task(_log(logs.stream)),
+            asyncio.create_task(_log(logs.stream, f"{name}: ".encode())),
         )
 
     @classmethod
-    async def start(cls, arguments: Sequence[str], on_line: OnLine) -> "EngineProcess":
+    async def start(cls, arguments: Sequence[str], on_line: OnLine, name: str = "engine") -> "EngineProcess":
         """Start it from the main thread: on Linux it ends with the thread that started it."""
         with ExitStack() as undo:
             (given, held), (heard, said), (read, logged) = (pipe(undo) for _ in range(3))
@@ -81,7 +80,7 @@ class EngineProcess:
             undo.pop_all()
         for end in (given, said, logged):
             os.close(end)
-        return cls(process, held, await Reading.of(heard), await Reading.of(read), on_line)
+        return cls(process, held, await Reading.of(heard), await Reading.of(read), on_line, name)
 
     @property
     def pid(self) -> int:
@@ -117,7 +116,7 @@ async def _listen(says: asyncio.StreamReader, on_line: OnLine) -> None:
             on_line(line)
 
 
-async def _log(logs: asyncio.StreamReader) -> None:
+async def _log(logs: asyncio.StreamReader, prefix: bytes) -> None:
     """Whole lines, however long: a half one waits for its end, so that lines of both processes do not mix."""
     begun: list[bytes] = []
     while data := await logs.read(_READ_BYTES):
@@ -125,12 +124,12 @@ async def _log(logs: asyncio.StreamReader) -> None:
         if lines:
             lines[0] = b"".join(begun) + lines[0]
             begun.clear()
-            _print(lines)
+            _print(lines, prefix)
         begun.append(rest)
     if any(begun):
-        _print([b"".join(begun)])
+        _print([b"".join(begun)], prefix)
 
 
-def _print(lines: Sequence[bytes]) -> None:
-    sys.stderr.buffer.write(b"".join(PREFIX + line + b"\n" for line in lines))
+def _print(lines: Sequence[bytes], prefix: bytes) -> None:
+    sys.stderr.buffer.write(b"".join(prefix + line + b"\n" for line in lines))
     sys.stderr.buffer.flush()

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from oscine_engine.errors import Cancelled, InternalError, OscineError, Overload
 from oscine_engine.events import Done
 from oscine_engine.planner import Step
 from oscine_engine.port import Deliver, StreamOptions
+from oscine_engine.scheduler.turns import Turns, between_s
 from oscine_proto.oscine.unit.v1 import unit_pb2 as pb
 from oscine_service.unit import wire
 
@@ -22,8 +24,6 @@ if TYPE_CHECKING:
 
     Call = grpc.aio.StreamStreamCall[pb.StreamRequest, pb.StreamResponse]
 
-FULL_RETRY_S = 1.0
-"""When to try again if all places are taken: nobody knows when a listener leaves."""
 _GONE = (grpc.aio.AioRpcError, asyncio.InvalidStateError)
 """What reading and writing raise when the call has ended: InvalidStateError if that was known before."""
 
@@ -48,6 +48,7 @@ class RemotePort:
         self._connection: Connection | None = None
         self._streams: set[RemoteStream] = set()
         self._refusal = Unavailable("the engine has not started yet", 1.0)
+        self._turns = Turns()
 
     @property
     def serving(self) -> bool:
@@ -57,6 +58,20 @@ class RemotePort:
     def admitted(self) -> int:
         """A stream that was stopped counts until the engine has let go of it."""
         return len(self._streams)
+
+    @property
+    def load(self) -> float:
+        """Share of its places that are taken, while it serves."""
+        return len(self._streams) / self._connection.max_streams if self._connection is not None else 1.0
+
+    @property
+    def full(self) -> bool:
+        """All places are taken, and none of them is about to be left."""
+        return self.load >= 1.0 and not any(stream.ended for stream in self._streams)
+
+    def ages(self, now: float) -> list[float]:
+        """Seconds that its streams have been open, by the monotonic clock."""
+        return [now - stream.since for stream in self._streams]
 
     def connect(self, connection: Connection) -> None:
         """A process is ready: streams may be opened."""
@@ -94,10 +109,17 @@ class RemotePort:
                 return connection
             leaving = [stream.gone for stream in self._streams if stream.ended]
             if not leaving:
-                count = len(self._streams)
-                raise Overloaded(f"{count} streams are running, the limit of this engine; try again", FULL_RETRY_S)
+                raise refused([self], self._turns)
             # Whoever stops a stream and opens the next has a place, as in one process.
             await asyncio.wait(leaving, return_when=asyncio.FIRST_COMPLETED)
+
+
+def refused(full: "Sequence[RemotePort]", turns: Turns) -> Overloaded:
+    """What to tell one more who asks at these ports, all of which are full: one place is left at a time."""
+    now = time.monotonic()
+    ages = [age for port in full for age in port.ages(now)]
+    wait = turns.next_s(ages, now, between_s(ages))
+    return Overloaded(f"{len(ages)} streams are running, the limit of this service; try again", wait)
 
 
 class RemoteStream:
@@ -120,6 +142,7 @@ class RemoteStream:
         self._filled = asyncio.Event()
         self._filled.set()
         self._opened: asyncio.Future[None] = self._home.create_future()
+        self.since = time.monotonic()
         self.ended = False
         self.gone: asyncio.Future[None] = self._home.create_future()
         self._on_gone = on_gone

@@ -13,7 +13,8 @@ One process at a time: a new one starts only from WAITING, which is entered only
 never share a device. A process that ends by itself, is killed by somebody else or hangs takes the same way: what
 differs is only who kills it. FIRST differs from AGAIN in what follows a process that does not come up: an engine that
 cannot start at all (no such model) ends the service at once, with its message, while one that has run before is
-expected to run again.
+expected to run again. Where several engines stand behind one port, nobody waits any longer once one of them serves
+(EXCUSED): the others may then take as many attempts as they need.
 
 LATE is meant for the process that runs now. In WAITING, where none does, it came from the one before and counts no
 more; nor do READY and ENDED anywhere but where a process can be ready or end.
@@ -42,6 +43,8 @@ class Event(Enum):
     """It has not answered, or not loaded, in the time it had."""
     ENDED = auto()
     """The process is no more."""
+    EXCUSED = auto()
+    """Another engine serves, so nobody waits for this one."""
     DUE = auto()
     """The wait before the next start is over."""
     CLOSE = auto()
@@ -74,6 +77,7 @@ _TABLE: dict[State, dict[Event, tuple[State, tuple[Action, ...]]]] = {
         Event.READY: (State.SERVING, (Action.CONNECT,)),
         Event.LATE: (State.STOPPING, (Action.KILL,)),
         Event.ENDED: (State.STOPPED, _NOTHING),
+        Event.EXCUSED: (State.AGAIN, _NOTHING),
         Event.DUE: (State.FIRST, _NOTHING),
         Event.CLOSE: (State.STOPPING, (Action.DISMISS,)),
         Event.STOP: (State.STOPPING, (Action.DISMISS,)),
@@ -82,6 +86,7 @@ _TABLE: dict[State, dict[Event, tuple[State, tuple[Action, ...]]]] = {
         Event.READY: (State.SERVING, _NOTHING),
         Event.LATE: (State.LOST, (Action.DISCONNECT, Action.KILL)),
         Event.ENDED: (State.WAITING, (Action.DISCONNECT, Action.WAIT)),
+        Event.EXCUSED: (State.SERVING, _NOTHING),
         Event.DUE: (State.SERVING, _NOTHING),
         Event.CLOSE: (State.CLOSING, _NOTHING),
         Event.STOP: (State.STOPPING, (Action.DISCONNECT, Action.DISMISS)),
@@ -90,6 +95,7 @@ _TABLE: dict[State, dict[Event, tuple[State, tuple[Action, ...]]]] = {
         Event.READY: (State.CLOSING, _NOTHING),
         Event.LATE: (State.STOPPING, (Action.DISCONNECT, Action.KILL)),
         Event.ENDED: (State.STOPPED, (Action.DISCONNECT,)),
+        Event.EXCUSED: (State.CLOSING, _NOTHING),
         Event.DUE: (State.CLOSING, _NOTHING),
         Event.CLOSE: (State.CLOSING, _NOTHING),
         Event.STOP: (State.STOPPING, (Action.DISCONNECT, Action.DISMISS)),
@@ -98,6 +104,7 @@ _TABLE: dict[State, dict[Event, tuple[State, tuple[Action, ...]]]] = {
         Event.READY: (State.LOST, _NOTHING),
         Event.LATE: (State.LOST, _NOTHING),
         Event.ENDED: (State.WAITING, (Action.WAIT,)),
+        Event.EXCUSED: (State.LOST, _NOTHING),
         Event.DUE: (State.LOST, _NOTHING),
         Event.CLOSE: (State.STOPPING, (Action.RESIGN,)),
         Event.STOP: (State.STOPPING, (Action.RESIGN,)),
@@ -106,6 +113,7 @@ _TABLE: dict[State, dict[Event, tuple[State, tuple[Action, ...]]]] = {
         Event.READY: (State.WAITING, _NOTHING),
         Event.LATE: (State.WAITING, _NOTHING),
         Event.ENDED: (State.WAITING, _NOTHING),
+        Event.EXCUSED: (State.WAITING, _NOTHING),
         Event.DUE: (State.AGAIN, (Action.START,)),
         Event.CLOSE: (State.STOPPED, (Action.RESIGN,)),
         Event.STOP: (State.STOPPED, (Action.RESIGN,)),
@@ -114,6 +122,7 @@ _TABLE: dict[State, dict[Event, tuple[State, tuple[Action, ...]]]] = {
         Event.READY: (State.SERVING, (Action.CONNECT,)),
         Event.LATE: (State.LOST, (Action.KILL,)),
         Event.ENDED: (State.WAITING, (Action.WAIT,)),
+        Event.EXCUSED: (State.AGAIN, _NOTHING),
         Event.DUE: (State.AGAIN, _NOTHING),
         Event.CLOSE: (State.STOPPING, (Action.RESIGN, Action.DISMISS)),
         Event.STOP: (State.STOPPING, (Action.RESIGN, Action.DISMISS)),
@@ -122,6 +131,7 @@ _TABLE: dict[State, dict[Event, tuple[State, tuple[Action, ...]]]] = {
         Event.READY: (State.STOPPING, _NOTHING),
         Event.LATE: (State.STOPPING, (Action.KILL,)),
         Event.ENDED: (State.STOPPED, _NOTHING),
+        Event.EXCUSED: (State.STOPPING, _NOTHING),
         Event.DUE: (State.STOPPING, _NOTHING),
         Event.CLOSE: (State.STOPPING, _NOTHING),
         Event.STOP: (State.STOPPING, _NOTHING),

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -16,6 +17,8 @@ from oscine_service.unit.times import Times
 log = logging.getLogger(__name__)
 
 SHORTEST_HINT_S = 1.0
+ELSEWHERE_HINT_S = 0.1
+"""Where another engine takes calls, listeners need not wait for this one."""
 STOPPING = "the service is stopping"
 
 
@@ -24,10 +27,20 @@ class Supervisor:
 
     Entering raises what the first process failed with, or Unavailable if it said nothing. Enter it in the main thread:
     on Linux an engine process ends with the thread that started it.
+
+    number: among several engines of one service; None for the only one. elsewhere: whether another one takes calls now.
     """
 
-    def __init__(self, command: Command, times: Times | None = None) -> None:
+    def __init__(
+        self,
+        command: Command,
+        times: Times | None = None,
+        number: int | None = None,
+        elsewhere: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.state = State.FIRST
+        self._name = "the engine" if number is None else f"engine {number}"
+        self._elsewhere = elsewhere
         self.port = RemotePort()
         self._command = command
         self._times = times or Times()
@@ -60,33 +73,51 @@ class Supervisor:
         self._events.put_nowait(Event.CLOSE)
 
     async def __aenter__(self) -> Self:
-        self._attempt = Attempt(self._command, self._times, self._events.put_nowait)
-        self._running = asyncio.create_task(self._run())
+        self.start()
         try:
-            await self._settled.wait()
-        except asyncio.CancelledError:
-            await self._stop()
+            await self.settled()
+        except BaseException:
+            await self.stop()
             raise
-        if self.state is State.STOPPED:
-            await self._stop()
-            raise self._current.failure or Unavailable(f"the engine process {self._current.trouble}; see its log above")
         return self
+
+    def start(self) -> None:
+        """Start the first process; `stop` must follow."""
+        self._attempt = self._attempted()
+        self._running = asyncio.create_task(self._run())
+
+    async def settled(self) -> None:
+        """Wait until the first process is ready. Raises what it failed with, or Unavailable if it said nothing."""
+        await self._settled.wait()
+        if self.state is State.STOPPED:
+            raise self._current.failure or Unavailable(f"the engine process {self._current.trouble}; see its log above")
+
+    def excuse(self) -> None:
+        """Nobody waits any longer for the first process: one that fails from now on is followed by another."""
+        # At once, not in turn behind an end that is on its way.
+        self._apply(Event.EXCUSED)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Ask the process to end and wait for that; if the block was cancelled, kill it."""
-        self._hurried = kind is not None and issubclass(kind, asyncio.CancelledError)
-        await self._stop()
+        await self.stop(hurried=kind is not None and issubclass(kind, asyncio.CancelledError))
 
     @property
     def _current(self) -> Attempt:
         assert self._attempt is not None, "enter the supervisor first"
         return self._attempt
 
-    async def _stop(self) -> None:
-        """Whoever cancels this, as a second signal does, gets a killed process, never one that is left behind."""
+    def _attempted(self) -> Attempt:
+        return Attempt(self._command, self._times, self._events.put_nowait, self._name.removeprefix("the "))
+
+    async def stop(self, *, hurried: bool = False) -> None:
+        """Ask the process to end, or kill it if `hurried`, and wait for that.
+
+        Whoever cancels this, as a second signal does, gets a killed process, never one that is left behind.
+        """
         assert self._running is not None
+        self._hurried = self._hurried or hurried
         self._events.put_nowait(Event.STOP)
         cancelled: asyncio.CancelledError | None = None
         while not self._running.done():
@@ -100,14 +131,16 @@ class Supervisor:
 
     async def _run(self) -> None:
         while self.state is not State.STOPPED:
-            event = await self._events.get()
-            was = self.state
-            self.state, actions = after(was, event)
-            log.debug("engine process: %s, %s -> %s", event.name, was.name, self.state.name)
-            for action in actions:
-                self._do(action)
+            self._apply(await self._events.get())
         await self._current.closed()
         self._settled.set()
+
+    def _apply(self, event: Event) -> None:
+        was = self.state
+        self.state, actions = after(was, event)
+        log.debug("%s: %s, %s -> %s", self._name, event.name, was.name, self.state.name)
+        for action in actions:
+            self._do(action)
 
     def _do(self, action: Action) -> None:
         attempt = self._current
@@ -117,7 +150,7 @@ class Supervisor:
             case Action.DISCONNECT:
                 self.port.disconnect(self._lost(attempt))
             case Action.KILL:
-                log.error("the engine process %s; it is killed", attempt.trouble or "did not end")
+                log.error("%s's process %s; it is killed", self._name, attempt.trouble or "did not end")
                 attempt.kill()
             case Action.RESIGN:
                 self.port.explain(Unavailable(STOPPING))
@@ -128,7 +161,7 @@ class Supervisor:
             case Action.WAIT:
                 self._wait(attempt)
             case Action.START:
-                self._attempt = Attempt(self._command, self._times, self._events.put_nowait)
+                self._attempt = self._attempted()
 
     def _connect(self, attempt: Attempt) -> None:
         assert attempt.stub is not None and attempt.ready_at is not None
@@ -136,7 +169,8 @@ class Supervisor:
         self.port.connect(Connection(attempt.stub, attempt.description.max_streams, self._broken))
         log.log(
             logging.WARNING if self._deaths else logging.INFO,
-            "the engine is ready after %.1f s (process %s)",
+            "%s is ready after %.1f s (process %s)",
+            self._name,
             self._load_s,
             attempt.pid,
         )
@@ -148,7 +182,8 @@ class Supervisor:
         self._deaths += 1
         wait = wait_s(self._deaths)
         log.error(
-            "the engine process %s (death %d in a row); the next one starts %s",
+            "%s's process %s (death %d in a row); the next one starts %s",
+            self._name,
             self._trouble(attempt),
             self._deaths,
             f"in {wait:g} s" if wait else "now",
@@ -166,12 +201,18 @@ class Supervisor:
         """What a stream ends with whose connection breaks before more is known."""
         if self.state in (State.CLOSING, State.STOPPING, State.STOPPED):
             return Unavailable(f"{STOPPING}, and its engine was lost")
+        if self._elsewhere():
+            return Unavailable("the engine of this call was lost; others take calls", ELSEWHERE_HINT_S)
         return Unavailable("the engine was lost; it is being started again", self._hint(0.0))
 
     def _lost(self, attempt: Attempt) -> Unavailable:
         if self.state in (State.STOPPING, State.STOPPED):
             why = f", and its engine was lost: its process {attempt.trouble}" if attempt.trouble else ""
             return Unavailable(STOPPING + why)
+        if self._elsewhere():
+            return Unavailable(
+                f"the engine of this call was lost; others take calls: its process {attempt.trouble}", ELSEWHERE_HINT_S
+            )
         return Unavailable(
             f"the engine was lost, and is being started again: its process {attempt.trouble}", self._hint(0.0)
         )

@@ -12,6 +12,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from oscine_engine.settings import EngineSettings
 from oscine_proto.oscine.v1.speech_pb2_grpc import SpeechServiceStub
 from oscine_service.grpc.server import serving
+from oscine_service.unit.engines import Engines
 from oscine_service.unit.front import unit
 from oscine_service.unit.supervisor import Supervisor
 from oscine_service.unit.times import Times
@@ -20,9 +21,14 @@ from tests.service.waiting import until
 
 @dataclass(frozen=True)
 class Running:
-    supervisor: Supervisor
+    engines: Engines
     speech: SpeechServiceStub
     health: health_pb2_grpc.HealthStub
+
+    @property
+    def supervisor(self) -> Supervisor:
+        """Of the first engine."""
+        return self.engines.supervisors[0]
 
     async def healthy(self, name: str = "") -> bool:
         answer = await self.health.Check(health_pb2.HealthCheckRequest(service=name))
@@ -35,21 +41,24 @@ class Running:
         await until(well)
 
     async def idle(self) -> None:
-        """Wait until the engine process holds nothing but its voices."""
+        """Wait until no engine process holds anything but its voices."""
 
         async def empty() -> bool:
-            beat = await self.supervisor.beat()
-            return (beat.streams, beat.pages) == (0, 0)
+            beats = [await supervisor.beat() for supervisor in self.engines.supervisors]
+            return all((beat.streams, beat.pages) == (0, 0) for beat in beats)
 
         await until(empty)
 
 
 @asynccontextmanager
-async def running(model: Path | None, *, hang: float = 20.0, streams: int = 8) -> AsyncIterator[Running]:
+async def running(
+    model: Path | None, *, hang: float = 20.0, streams: int = 8, engines: int = 1
+) -> AsyncIterator[Running]:
+    """streams: of each engine."""
     settings = EngineSettings(model=model, max_streams=streams, utilisation=math.inf)
     async with (
-        unit(settings, Times(beat=0.2, hang=hang)) as started,
+        unit(settings, Times(beat=0.2, hang=hang), ["cpu"] * engines) as started,
         serving(started.front, "127.0.0.1", 0, grace_s=0) as server,
         grpc.aio.insecure_channel(server.address, (("grpc.enable_http_proxy", 0),)) as channel,
     ):
-        yield Running(started.supervisor, SpeechServiceStub(channel), health_pb2_grpc.HealthStub(channel))
+        yield Running(started.engines, SpeechServiceStub(channel), health_pb2_grpc.HealthStub(channel))

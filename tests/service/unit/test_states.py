@@ -46,6 +46,12 @@ def test_one_that_has_run_is_tried_again_and_again() -> None:
     assert done.count(Action.START) == 50
 
 
+def test_one_that_nobody_waits_for_is_tried_again_from_the_first() -> None:
+    state, done = walk(Event.EXCUSED, Event.ENDED, Event.DUE, Event.READY)
+    assert (state, done) == (State.SERVING, [Action.WAIT, Action.START, Action.CONNECT])
+    assert walk(Event.EXCUSED, Event.LATE, Event.ENDED) == (State.WAITING, [Action.KILL, Action.WAIT])
+
+
 def test_stopping_waits_for_the_process_and_kills_one_that_stays() -> None:
     assert walk(Event.READY, Event.STOP, Event.LATE, Event.ENDED) == (
         State.STOPPED,

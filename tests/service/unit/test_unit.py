@@ -209,7 +209,7 @@ async def test_whoever_is_in_a_hurry_does_not_wait_for_the_engine(model: Path) -
 
     async def hurried() -> None:
         async with unit(EngineSettings(model=model, utilisation=math.inf)) as started:
-            supervisors.append(started.supervisor)
+            supervisors.extend(started.engines.supervisors)
             raise asyncio.CancelledError
 
     with pytest.raises(asyncio.CancelledError):

@@ -1,0 +1,104 @@
+"""`oscine serve` as whoever starts and stops it meets it: real processes, signals and sockets."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import grpc
+import pytest
+
+from oscine_proto.oscine.v1.speech_pb2_grpc import SpeechServiceStub
+from tests.service.calls import config, text
+
+LONG = "This goes on and on, as long as anybody cares to listen to it, and then some more. " * 4
+COMMAND = (sys.executable, "-c", "import sys; from oscine_service.cli import main; sys.exit(main())", "serve")
+PATIENCE_S = 60
+
+
+def start(*arguments: "str | Path") -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        (*COMMAND, "--port", "0", *arguments),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A shell that runs the tests in the background has SIGINT ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+
+
+def failed(*arguments: "str | Path") -> str:
+    done = subprocess.run((*COMMAND, *arguments), capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.returncode in (1, 2) and done.stderr.count("\n") == 1, done.stderr
+    return done.stderr
+
+
+def engines_of(service: int) -> list[int]:
+    children = Path(f"/proc/{service}/task/{service}/children").read_text().split()
+    return [int(each) for each in children if b"oscine_service.unit" in Path(f"/proc/{each}/cmdline").read_bytes()]
+
+
+def test_two_engines_serve_behind_one_port_and_end_after_the_calls_that_run(model: Path) -> None:
+    with start("--model", model, "--device", "cpu,cpu") as process:
+        assert process.stdout is not None and process.stderr is not None
+        line = process.stdout.readline()
+        assert line.startswith("serving on ") and " of 2 ready" in line
+        engines = engines_of(process.pid)
+        assert len(engines) == 2
+        with grpc.insecure_channel(line.split()[2].rstrip(","), (("grpc.enable_http_proxy", 0),)) as channel:
+            stub = SpeechServiceStub(channel)
+            calls = [stub.Synthesize(iter([config(seed=seed), *text(LONG)])) for seed in range(2)]
+            assert all(next(call).HasField("started") for call in calls)
+            process.send_signal(signal.SIGTERM)
+            assert "stopping" in process.stdout.readline()
+            for call in calls:
+                *_, last = call
+                assert last.HasField("done")
+        assert process.wait(PATIENCE_S) == 0
+        assert process.stderr.read() == ""
+    for engine in engines:
+        with pytest.raises(ProcessLookupError):
+            os.kill(engine, 0)
+
+
+@pytest.mark.parametrize("name", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_before_it_serves_ends_it_cleanly(model: Path, name: signal.Signals) -> None:
+    with start("--model", model) as process:
+        assert process.stdout is not None and process.stderr is not None
+        while not engines_of(process.pid):
+            time.sleep(0.01)
+        process.send_signal(name)
+        assert process.wait(PATIENCE_S) == 0
+        assert process.stdout.read() == "stopped before it was serving\n"
+        assert process.stderr.read() == ""
+
+
+def test_a_model_without_voices_is_served_with_a_warning(model: Path, tmp_path: Path) -> None:
+    silent = shutil.copytree(model, tmp_path / "silent")
+    (silent / "spk2info.pt").unlink()
+    with start("--model", silent) as process:
+        assert process.stdout is not None and process.stderr is not None
+        line = process.stdout.readline()
+        assert line.startswith("serving on ") and line.endswith("voices: none\n")
+        warning = process.stderr.readline()
+        assert "no voices" in warning and "spk2info.pt" in warning
+        process.terminate()
+        assert process.wait(PATIENCE_S) == 0
+
+
+def test_why_it_cannot_listen_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in failed("--port", str(port))
+    assert "Cannot assign requested address" in failed("--host", "192.0.2.1")
+
+
+def test_devices_that_make_no_sense_together_are_named() -> None:
+    assert "twice" in failed("--device", "cuda,cuda:0")
+    assert "a CPU and a GPU" in failed("--device", "cpu,cuda:0")
+    assert "'gpu'" in failed("--device", "cuda:0,gpu")
+    assert "--in-process" in failed("--device", "cpu,cpu", "--in-process")
