@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 
 from oscine_engine.config import SamplingConfig, TextRules
-from oscine_engine.errors import InternalError
 from oscine_engine.lm import noise
 from oscine_engine.lm.attention import Span, causal_mask
 from oscine_engine.lm.interleave import Input, Layout, Prompt
 from oscine_engine.lm.network import SpeechLM
 from oscine_engine.lm.packed import PackedLM, page_shape
+from oscine_engine.lm.port import Costs, Wake
 from oscine_engine.lm.sampling import NO_ID, mask_logits, sample
 from oscine_engine.lm.stream import LMStream, Mode
 from oscine_engine.runtime.pages import PagePool, PoolExhausted
@@ -27,7 +27,12 @@ class Draw(NamedTuple):
 
 
 class LMRunner:
-    """Owns the packed weights; streams own their pages of `pool`, whose pages have `packed.page_shape`."""
+    """A `LanguageModel` of this process.
+
+    Owns the packed weights; streams own their pages of `pool`, whose pages have `packed.page_shape`.
+    """
+
+    costs: Costs | None = None
 
     def __init__(
         self,
@@ -43,12 +48,28 @@ class LMRunner:
         self.sampling = sampling
         self.temperature = temperature
         self.layout = Layout.of(lm.config, rules)
+        self.wake: Wake = lambda: False
         self.page_tokens = int(pool.data.shape[-2])
         if tuple(pool.data.shape[1:]) != page_shape(lm.config, self.page_tokens):
             raise ValueError(
                 f"pages of shape {tuple(pool.data.shape[1:])} do not fit this model; "
                 f"make the pool with page_shape {page_shape(lm.config, self.page_tokens)}"
             )
+
+    @property
+    def pages_held(self) -> int:
+        """Pages that streams hold."""
+        return self.pool.num_pages - self.pool.num_free
+
+    def look(self) -> None:
+        """Nothing comes by itself."""
+
+    def wait(self) -> bool:
+        """Nothing is ever on its way."""
+        return False
+
+    def stop(self) -> None:
+        """There is nothing to give back."""
 
     def open(self, prompt: Prompt, *, mode: Mode = "whole", seed: int = 0, limit: int | None = None) -> LMStream:
         """A stream that speaks the text it will be given as `prompt` does. Holds no pages until its first step.
@@ -65,7 +86,7 @@ class LMRunner:
 
     def pages_wanted(self, streams: list[LMStream]) -> int:
         """Pages that the next step of these streams will allocate."""
-        return sum(self._new_pages(s, s.num_rows) for s in streams if s.wants_step)
+        return sum(self._new_pages(s, s.machine.num_pending) for s in streams if s.wants_step)
 
     @torch.inference_mode()
     def step(self, streams: list[LMStream]) -> list[list[int]]:
@@ -103,7 +124,7 @@ class LMRunner:
         for index, feed in zip(active, feeds, strict=True):
             streams[index].length += len(feed.inputs)
         for index, chosen in zip(saying, ids, strict=True):
-            if self.say(streams[index], chosen):
+            if streams[index].say(chosen):
                 said[index].append(chosen)
         return said
 
@@ -113,12 +134,7 @@ class LMRunner:
         With its own seed it would say the same again. Pages that held only what is taken back are freed. Raises
         ValueError, with nothing changed, for more ids than were said and for a stream that was closed.
         """
-        if stream.closed or not 0 <= keep <= len(stream.tokens):
-            state = "is closed" if stream.closed else f"has said {len(stream.tokens)} ids"
-            raise ValueError(f"cannot go back to {keep} ids: the stream {state}")
-        kept = stream.tokens[:keep]
-        stream.machine, stream.length = stream.machine.rewound(kept)
-        stream.tokens, stream.seed, stream.failure, stream.drafts = kept, seed, None, []
+        stream.rewind(keep, seed)
         used = -(-stream.length // self.page_tokens)
         stream.pages, freed = stream.pages[:used], stream.pages[used:]
         self.pool.release(freed)
@@ -173,17 +189,3 @@ class LMRunner:
 
     def _new_pages(self, stream: LMStream, count: int) -> int:
         return max(0, -(-(stream.length + count) // self.page_tokens) - len(stream.pages))
-
-    def say(self, stream: LMStream, chosen: int) -> bool:
-        """Take what was drawn; true if it is speech. The stream fails over what cannot be taken."""
-        if chosen == NO_ID:
-            stream.failure = InternalError(f"the language model's output is not finite after {len(stream.tokens)} ids")
-            return False
-        try:
-            is_speech = stream.machine.say(chosen)
-        except ValueError as error:
-            stream.failure = InternalError(f"the language model's choice cannot be taken: {error}")
-            return False
-        if is_speech:
-            stream.tokens.append(chosen)
-        return is_speech

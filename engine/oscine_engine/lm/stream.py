@@ -5,6 +5,7 @@ from typing import Literal
 
 from oscine_engine.errors import InternalError
 from oscine_engine.lm.interleave import Interleaver, Layout, Phase, Prompt
+from oscine_engine.lm.sampling import NO_ID
 
 Mode = Literal["whole", "interleaved"]
 StreamState = Literal["needs_text", "running", "done"]
@@ -13,9 +14,9 @@ StreamState = Literal["needs_text", "running", "done"]
 class LMStream:
     """Made by `LMRunner.open`, advanced by `LMRunner.step`, freed by `LMRunner.close`.
 
-    tokens: speech ids said so far. pages, length: K/V pages held, and positions that count in them. drafts: guesses of
-    what it says next, to be fed behind what waits and checked. failure: why the stream ended early, if its numbers went
-    bad.
+    tokens: speech ids said so far. pages, length: K/V pages held, and positions that count in them. slot: its line in a
+    runner's `Book`, -1 for none. plain: that line is all its next step needs: it goes on speaking, from the id said
+    last, and has pages for it. failure: why the stream ended early, if its numbers went bad.
     """
 
     def __init__(self, layout: Layout, prompt: Prompt, mode: Mode, seed: int, limit: int | None) -> None:
@@ -24,7 +25,8 @@ class LMStream:
         self.tokens: list[int] = []
         self.pages: list[int] = []
         self.length = 0
-        self.drafts: list[int] = []
+        self.slot = -1
+        self.plain = False
         self.failure: InternalError | None = None
         self.closed = False
 
@@ -52,9 +54,9 @@ class LMStream:
         return self.machine.speech_at_most
 
     @property
-    def num_rows(self) -> int:
-        """Rows of its next step: inputs and guesses."""
-        return len(self.machine.waiting) + len(self.drafts)
+    def num_ready(self) -> int:
+        """Rows that its next step would feed, or ids that it would take; 0 if there is nothing to step."""
+        return self.machine.num_pending
 
     @property
     def state(self) -> StreamState:
@@ -68,3 +70,30 @@ class LMStream:
         machine = self.machine
         ended = self.closed or self.failure is not None or machine.phase is Phase.DONE
         return not ended and len(machine.waiting) > 0
+
+    def say(self, chosen: int) -> bool:
+        """Take what was drawn; true if it is speech. The stream fails over what cannot be taken."""
+        if chosen == NO_ID:
+            self.failure = InternalError(f"the language model's output is not finite after {len(self.tokens)} ids")
+            return False
+        try:
+            is_speech = self.machine.say(chosen)
+        except ValueError as error:
+            self.failure = InternalError(f"the language model's choice cannot be taken: {error}")
+            return False
+        if is_speech:
+            self.tokens.append(chosen)
+        return is_speech
+
+    def rewind(self, keep: int, seed: int) -> None:
+        """Take back all that was said after the first `keep` ids; from there it draws on with `seed`.
+
+        What it holds stays with it, for its runner to let go of. Raises ValueError, with nothing changed, for more ids
+        than were said and for a stream that was closed.
+        """
+        if self.closed or not 0 <= keep <= len(self.tokens):
+            state = "is closed" if self.closed else f"has said {len(self.tokens)} ids"
+            raise ValueError(f"cannot go back to {keep} ids: the stream {state}")
+        kept = self.tokens[:keep]
+        self.machine, self.length = self.machine.rewound(kept)
+        self.tokens, self.seed, self.failure = kept, seed, None

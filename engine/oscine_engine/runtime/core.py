@@ -197,6 +197,20 @@ class Core:
         self._tick(tick, views)
         return True
 
+    def look(self) -> None:
+        """Ids have come from a language model that steps by itself. Raises Unavailable if it has died."""
+        self.stages.lm.look()
+        for stream in self.streams:
+            if stream.lane.reading is not None:
+                self._touch(stream)
+
+    def wait(self) -> bool:
+        """Block until such ids come, for those who drive turns themselves. False at once if none are on their way."""
+        if not self.stages.lm.wait():
+            return False
+        self.look()
+        return True
+
     # Views: what the scheduler sees. One is made anew only when something happened to its stream.
 
     def _touch(self, stream: Stream) -> None:

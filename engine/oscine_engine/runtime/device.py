@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import torch
 
@@ -32,6 +32,7 @@ from oscine_engine.guards.segment import GuardRules, SegmentGuard
 from oscine_engine.lm.graphed import GraphedLM
 from oscine_engine.lm.interleave import Prompt
 from oscine_engine.lm.packed import page_shape as lm_page_shape
+from oscine_engine.lm.port import LanguageModel
 from oscine_engine.lm.runner import LMRunner
 from oscine_engine.lm.speculation import Drafter
 from oscine_engine.port import StreamOptions
@@ -107,6 +108,7 @@ class Device:
         graphed: bool | None = None,
         head_start: int = HEAD_START,
         warmed: bool | None = None,
+        lm: Callable[[int, int], LanguageModel] | None = None,
         drafter: Callable[[PagePool], Drafter] | None = None,
         forced_acceptance: float | None = None,
         costs: CostModel | None = None,
@@ -117,8 +119,10 @@ class Device:
 
         precision: see `Precision`; float32 where nothing is graphed. graphed: whether steps have fixed shapes and
         become CUDA graphs; None: on a GPU. head_start: new tokens in a stream's first chunk, at most 22. warmed:
-        whether `start` says everyday sentences to nobody first; None: on a GPU. drafter: makes what guesses the next
-        speech ids, for streams whose keys and values are in the given pool; only where steps have fixed shapes.
+        whether `start` says everyday sentences to nobody first; None: on a GPU. lm: makes a language model that is
+        computed elsewhere, for so many streams and positions of each; else it is computed here. drafter: makes what
+        guesses the next speech ids, for streams whose keys and values are in the given pool; only where steps have
+        fixed shapes.
         forced_acceptance: for benchmarks, so many ids a step whatever was guessed.
         """
         # Read when the first convolution runs. oneDNN keeps a kernel for every shape it has seen, up to 1024 of them:
@@ -146,30 +150,19 @@ class Device:
         voice_sizes = [whole_chunks(size) for size in sizes]
         voice_pages = min(sum(voice_sizes), max(self._limits.voice_bytes // page_bytes, *voice_sizes, 0))
         noise, sines = checkpoint.noise, checkpoint.noise.sine_waves(MAX_SEGMENT_S * config.vocoder.sampling_rate)
-        lm = checkpoint.lm.to(device, dtype)
-        lm_pages = streams * READ_AHEAD * self._positions // LM_PAGE_TOKENS
-        lm_pool = PagePool(lm_pages, lm_page_shape(config.lm, LM_PAGE_TOKENS), dtype=dtype, device=device)
-        self.lm: LMRunner
+        self.lm: LanguageModel
         self.flow: FlowStreams
         self.vocoder: VocoderRunner
-        guessing: dict[str, Any] = {}
-        if drafter is not None:
-            guessing = {"drafter": drafter(lm_pool), "forced_acceptance": forced_acceptance}
+        # First, since the flow gets what memory is left.
+        if lm is not None:
+            self.lm = lm(streams, self._positions)
+        else:
+            self.lm = self._native(checkpoint, device, dtype, drafter, forced_acceptance)
         if self._graphed:
-            self.lm = GraphedLM(
-                lm,
-                lm_pool,
-                config.sampling,
-                config.text,
-                max_streams=streams,
-                max_positions=self._positions,
-                **guessing,
-            )
             # bfloat16 would cost the phase too much.
             half = torch.float32 if dtype is torch.float32 else torch.float16
             self.vocoder = GraphedVocoder(checkpoint.vocoder, sines, max_streams=streams, dtype=half)
         else:
-            self.lm = LMRunner(lm, lm_pool, config.sampling, config.text)
             self.vocoder = VocoderRunner(checkpoint.vocoder, sines)
         # What sentences share: the most that all streams can need, or what the device has room for.
         shared = streams * own_pages
@@ -210,6 +203,31 @@ class Device:
         self._clock = clock
         self.loop = DeviceLoop(self.make_core)
 
+    def _native(
+        self,
+        checkpoint: Checkpoint,
+        device: str,
+        dtype: torch.dtype,
+        drafter: Callable[[PagePool], Drafter] | None,
+        forced_acceptance: float | None,
+    ) -> LMRunner:
+        """The language model computed here, with pages for all streams."""
+        config, streams = checkpoint.config, self._limits.max_streams
+        lm, count = checkpoint.lm.to(device, dtype), streams * READ_AHEAD * self._positions // LM_PAGE_TOKENS
+        pool = PagePool(count, lm_page_shape(config.lm, LM_PAGE_TOKENS), dtype=dtype, device=device)
+        if not self._graphed:
+            return LMRunner(lm, pool, config.sampling, config.text)
+        return GraphedLM(
+            lm,
+            pool,
+            config.sampling,
+            config.text,
+            max_streams=streams,
+            max_positions=self._positions,
+            drafter=None if drafter is None else drafter(pool),
+            forced_acceptance=forced_acceptance,
+        )
+
     @classmethod
     def load(
         cls,
@@ -248,8 +266,7 @@ class Device:
     @property
     def pages_held(self) -> int:
         """Pages of both pools that streams hold, the voices' own left out."""
-        used = sum(pool.num_pages - pool.num_free for pool in (self.lm.pool, self.flow.pool))
-        return used - self.voice_cache.pages_held
+        return self.lm.pages_held + self.flow.pool.num_pages - self.flow.pool.num_free - self.voice_cache.pages_held
 
     @property
     def load_now(self) -> Load:
@@ -261,12 +278,17 @@ class Device:
 
         Takes one or two seconds.
         """
-        self.read_prompts()
-        self.loop.start()
+        try:
+            self.read_prompts()
+            self.loop.start()
+        except BaseException:
+            self.lm.stop()
+            raise
 
     def close(self) -> None:
         """End every stream with Cancelled and stop the loop."""
         self.loop.close()
+        self.lm.stop()
 
     async def __aenter__(self) -> Self:
         await asyncio.to_thread(self.start)
@@ -318,6 +340,7 @@ class Device:
         )
         if self._warm_texts:
             warm_up.speak(core, next(iter(self._voices)), self._warm_texts)
+        self.lm.wake = lambda: self.loop.ping(core.look)
         return core
 
     def _prompt_rows(self) -> int:

@@ -126,9 +126,9 @@ class DeviceLoop:
             raise
         return LoopStream(self._post, core, stream)
 
-    def ping(self, answer: Callable[[], object]) -> None:
-        """Run `answer` in the loop's thread between two ticks: a sign of life. Nothing happens once it has ended."""
-        self._post(answer)
+    def ping(self, answer: Callable[[], object]) -> bool:
+        """Run `answer` in the loop's thread between two ticks: a sign of life. False, and nothing, if it has ended."""
+        return self._post(answer)
 
     def _post(self, command: Command) -> bool:
         with self._gate:

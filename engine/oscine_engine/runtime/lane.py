@@ -88,6 +88,6 @@ class Lane:
             if len(segments) == 1 or segments[1].complete:
                 return None
             segment = segments[1]
-        if segment.given - segment.frames // 2 >= LM_AHEAD or not segment.lm.machine.num_pending:
+        if segment.given - segment.frames // 2 >= LM_AHEAD or not segment.lm.num_ready:
             return None
         return segment

@@ -14,7 +14,7 @@ import torch
 from oscine_engine.flow.stream import FlowStream
 from oscine_engine.flow.streams import FlowStreams
 from oscine_engine.lm.interleave import Prompt
-from oscine_engine.lm.runner import LMRunner
+from oscine_engine.lm.port import LanguageModel
 from oscine_engine.scheduler.costs import CostModel
 from oscine_engine.vocoder.runner import VocoderRunner
 
@@ -32,21 +32,17 @@ FAR_PAGES = 8
 
 
 def measure(
-    lm: LMRunner, flow: FlowStreams, vocoder: VocoderRunner, most_rows: int, *, stepped: bool = False
+    lm: LanguageModel, flow: FlowStreams, vocoder: VocoderRunner, most_rows: int, *, stepped: bool = False
 ) -> CostModel:
     """The cost model of these runners, for up to `most_rows` streams. Leaves nothing behind in their pools.
 
     stepped: ticks are filled up to the sizes that are measured, as captured graphs are.
     """
     budget_s = STEPPED_BUDGET_S if stepped else BUDGET_S
-    # With guesses a step says several ids, and a sentence must not end while it is measured.
-    said = _lm_points(lm, most_rows, budget_s, 100 if stepped else 30)
-    largest = max(READ_ROWS, 2 * most_rows)
-    reads = [rows for rows in STEPPED_READ_ROWS if rows > said[-1][0]] if stepped else [largest]
     # A fixed batch has a context of its own price, so it is measured at every size.
     far = min(most_rows, flow.pool.num_free // FAR_PAGES) if stepped else 1
     return CostModel.measured(
-        lm=[*said, *_read_points(lm, reads, budget_s)],
+        lm=lm.costs or _measured(lm, most_rows, budget_s, stepped=stepped),
         flow=[*_flow_points(flow, most_rows, 1, budget_s), *_flow_points(flow, max(1, far), FAR_PAGES, budget_s)],
         vocoder=_vocoder_points(vocoder, most_rows, budget_s),
         stepped=stepped,
@@ -76,7 +72,15 @@ def _fastest(tick: Callable[[], object], repeats: int = REPEATS) -> float:
     return best
 
 
-def _lm_points(runner: LMRunner, most: int, budget_s: float, text_ids: int) -> list[tuple[int, float]]:
+def _measured(lm: LanguageModel, most_rows: int, budget_s: float, *, stepped: bool) -> list[tuple[int, float]]:
+    # With guesses a step says several ids, and a sentence must not end while it is measured.
+    said = _lm_points(lm, most_rows, budget_s, 100 if stepped else 30)
+    largest = max(READ_ROWS, 2 * most_rows)
+    reads = [rows for rows in STEPPED_READ_ROWS if rows > said[-1][0]] if stepped else [largest]
+    return [*said, *_read_points(lm, reads, budget_s)]
+
+
+def _lm_points(runner: LanguageModel, most: int, budget_s: float, text_ids: int) -> list[tuple[int, float]]:
     """Decoding steps of so many streams, after a text of `text_ids`."""
     streams = [runner.open(Prompt(), seed=seed) for seed in range(most)]
     points = []
@@ -96,7 +100,7 @@ def _lm_points(runner: LMRunner, most: int, budget_s: float, text_ids: int) -> l
     return points
 
 
-def _read_points(runner: LMRunner, sizes: Sequence[int], budget_s: float) -> list[tuple[int, float]]:
+def _read_points(runner: LanguageModel, sizes: Sequence[int], budget_s: float) -> list[tuple[int, float]]:
     """Texts of so many positions, read at once."""
 
     def read(rows: int) -> None:

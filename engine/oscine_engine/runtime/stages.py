@@ -20,7 +20,7 @@ from oscine_engine.flow.stream import FlowStream
 from oscine_engine.flow.streams import FlowStreams
 from oscine_engine.guards.segment import Retry
 from oscine_engine.lm.interleave import Phase
-from oscine_engine.lm.runner import LMRunner
+from oscine_engine.lm.port import LanguageModel
 from oscine_engine.runtime.lane import Lane, Segment
 from oscine_engine.runtime.trace import Said
 from oscine_engine.runtime.voices import VoiceCache
@@ -70,7 +70,7 @@ class Stages:
     """The three runners and the cache of voices. `positions`: a segment's share of the language model's pages."""
 
     def __init__(
-        self, lm: LMRunner, flow: FlowStreams, vocoder: VocoderRunner, voices: VoiceCache, positions: int
+        self, lm: LanguageModel, flow: FlowStreams, vocoder: VocoderRunner, voices: VoiceCache, positions: int
     ) -> None:
         self.positions = positions
         self.lm = lm
@@ -105,7 +105,7 @@ class Stages:
         voice, segment = lane.voice, lane.solving
         mask, rows, build = 0, 1, 0
         if (reading := lane.reading) is not None:
-            mask, rows = LM, reading.lm.machine.num_pending
+            mask, rows = LM, reading.lm.num_ready
         if voice.prefix is None:
             build = self.voices.steps_left(voice)
             mask |= FLOW

@@ -51,7 +51,7 @@ def _say(core: Core, voice: str, texts: Sequence[Sequence[int]]) -> None:
             stream = core.admit(StreamOptions(voice, seed, True), deliver)
             streams.append(stream)
             core.speak(stream, [Begin(whole=seed % 2 == 0), Ids(tuple(text)), End()], end=True)
-        while core.turn():
+        while core.turn() or core.wait():
             for stream in streams:
                 listener = stream.listener
                 core.taken(stream, listener.sent - listener.taken)
