@@ -14,7 +14,7 @@ import sys
 import time
 import traceback
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -94,6 +94,14 @@ def make(options: argparse.Namespace, events: list[Trace]) -> Device:
     return Device(checkpoint, limits, device, precision=options.precision, graphed=True, observe=events.append)
 
 
+def steps(device: Device) -> Iterator[Any]:
+    """Whatever has a step of fixed shape as its `run`: on a CPU that is the device's work."""
+    for runner in (device.lm, device.flow, device.vocoder):
+        for tables in vars(runner).values():
+            if isinstance(tables, dict):
+                yield from (step for step in tables.values() if hasattr(step, "run"))
+
+
 def drive(options: argparse.Namespace) -> bool:
     events: list[Trace] = []
     device = make(options, events)
@@ -110,7 +118,11 @@ def drive(options: argparse.Namespace) -> bool:
     for stage, curve in zip(Stage, (core.costs.lm, core.costs.flow, core.costs.vocoder), strict=True):
         print(f"{stage.name.lower():8} " + " ".join(f"{rows}:{1e3 * seconds:.2f}" for rows, seconds in curve.points))
     print(f"context  {1e6 * core.costs.context_s:.3f} us a frame")
-    watch.wrap(torch.cuda.Event, "synchronize", "waiting")
+    if torch.cuda.is_available():
+        watch.wrap(torch.cuda.Event, "synchronize", "waiting")
+    else:
+        for step in steps(device):
+            watch.wrap(step, "run", "waiting")
     watch.wrap(Inputs, "send", "send")
     watch.wrap(cores, "pick", "pick")
     picked: Callable[..., Any] = getattr(cores, "pick")  # noqa: B009
