@@ -19,6 +19,9 @@ last word that it needs); `long` (texts of ten sentences of 8 s); `tokens` (ids 
 voice of 5 s that nobody has spoken in); `64 voices`; `26 ids` (waits for as many as the best published service must);
 `without` (a part switched off: see bench/serving/plan.py).
 
+`--engines N` measures other rows: one engine under `--clients` and under `--rate`, and all N under N times as much,
+with one start. On a GPU each engine has one of its own (cuda:0, cuda:1 ...), on a CPU they share it.
+
 Keys of a line of FILE:
 
 * `benchmark`, `row`, `run` (when the command began), `host` (as in first_packet, with `gpu`), `server`, `load` (see
@@ -29,7 +32,9 @@ Keys of a line of FILE:
   opening of a session; `end_to_end_ms`: until the last audio; `from_first_text_ms` (fed): from the first word;
 * `first_chunk_ms`: audio that came with the first packet; `audio_s`: of a call;
 * `underruns`: `calls` that had any, `count`, `ms` in all, `longest_ms`, of a player that collects nothing beforehand;
-* `cpu`: cores' worth of CPU time of `service`, `engine` and `drivers`;
+* `cpu`: cores' worth of CPU time of `service`, `engine` (all of them) and `drivers`;
+* `over` (several engines): the `row` of one engine, and this row's `rtfx` over that one's; `shares`: of all speech ids,
+  what each engine said. `stages` are then means over the engines, `gpu_mib` the most that one of them has;
 * `stages`, of lm, flow and vocoder: `busy` (share of the time in its ticks), `cpu` (the same in CPU time of the loop's
   thread), `ticks`, `rows` (streams a tick), `ms` `p50` `p95`: of a tick, as the host sees it;
 * `where_ms`, with one client, medians: from the text's sending `to_first_tick`, in ticks of `lm`, `flow`, `vocoder`,
@@ -89,14 +94,15 @@ def measured(
     for server in dict.fromkeys(row.server for row in rows):
         group = [row for row in rows if row.server == server]
         with tempfile.TemporaryDirectory(prefix="oscine-serve-") as folder:
-            stats = Path(folder) / "stats.jsonl"
+            stats = [Path(folder) / f"stats{number}.jsonl" for number in range(server.engines)]
+            rtfx: dict[str, float] = {}
             with service(server, stats) as running:
                 print(f"the service is ready after {running.load_s:.1f} s", file=sys.stderr, flush=True)
                 for row in group:
                     if time.monotonic() + sum(seconds) + MARGIN_S > until:
                         print(f"{row.name}: left out, for there is no time", file=sys.stderr, flush=True)
                         continue
-                    yield {
+                    line = {
                         **about,
                         "row": row.name,
                         "server": asdict(server),
@@ -105,6 +111,11 @@ def measured(
                         "warm_up": seconds[0],
                         **measure(running, stats, server, row.load, seconds),
                     }
+                    rtfx[row.name] = line["rtfx"]
+                    if row.over is not None:
+                        less = rtfx.get(row.over)
+                        line["over"] = {"row": row.over, "rtfx": round(line["rtfx"] / less, 3) if less else None}
+                    yield line
 
 
 def _gpu(device: str) -> str | None:
@@ -126,10 +137,11 @@ def shown(line: dict[str, Any]) -> str:
 
     ttfp = " / ".join(number(line["ttfp_ms"][name]) for name in ("p50", "p95", "p99"))
     dry, busy = line["underruns"], "/".join(f"{stage['busy']:.2f}" for stage in line["stages"].values())
+    over = f"  {line['over']['rtfx']} times {line['over']['row']}" if "over" in line else ""
     return (
         f"{line['row']:16}  {ttfp:>22}  {line['rps']:5.2f}  {line['rtfx']:5.1f}  {line['calls']:5}  "
         f"{dry['calls']:3} ({dry['ms']:.0f} ms)  {number(line['end_to_end_ms']['p95']):>7}  "
-        f"{line['failed'] + line['refused']:6}  {busy}"
+        f"{line['failed'] + line['refused']:6}  {busy}{over}"
     )
 
 
@@ -167,7 +179,14 @@ def main() -> None:
         metavar="T",
         help="ids a step of the language model on average; 1 is without a draft (default %(default)g)",
     )
-    parser.add_argument("--max-streams", type=int, default=64, help="of the engine (default %(default)s)")
+    parser.add_argument("--max-streams", type=int, default=64, help="of an engine (default %(default)s)")
+    parser.add_argument("--engines", type=int, default=1, metavar="N", help="one engine against N: rows of their own")
+    parser.add_argument(
+        "--clients", type=int, default=plan.CLIENTS_AN_ENGINE, help="of an engine of N (default %(default)s)"
+    )
+    parser.add_argument(
+        "--rate", type=float, default=plan.RATE_AN_ENGINE, help="requests/s of an engine of N (default %(default)g)"
+    )
     parser.add_argument("--commit", metavar="ID", help="of this code, where git cannot tell")
     parser.add_argument("--out", type=Path, default=OUT, metavar="FILE", help="appended to (default %(default)s)")
     parser.add_argument("--report", action="store_true", help="write tables and plot from FILE, measure nothing")
@@ -175,12 +194,25 @@ def main() -> None:
     options = parser.parse_args()
     until = time.monotonic() + options.budget
     tokens = None if options.tokens == 1.0 else options.tokens
-    base = Server(options.model, options.device, options.precision, tokens=tokens, max_streams=options.max_streams)
+    if min(options.engines, options.clients) < 1 or options.rate <= 0:
+        parser.error("--engines and --clients count from 1, --rate from above 0")
+    base = Server(
+        options.model,
+        options.device,
+        options.precision,
+        tokens=tokens,
+        max_streams=options.max_streams,
+        engines=options.engines,
+    )
     if options.report:
         report(options.out, base)
         return
     try:
-        rows = chosen(list(plan.rows(base)), plan.QUICK if options.quick else options.rows.split(","))
+        several = plan.rows_of_several(base, options.clients, options.rate)
+        rows = chosen(
+            list(plan.rows(base) if base.engines == 1 else several),
+            plan.QUICK if options.quick else options.rows.split(","),
+        )
     except ValueError as error:
         parser.error(str(error))
     if options.list:

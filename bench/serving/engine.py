@@ -22,6 +22,7 @@ import threading
 import time
 from array import array
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,7 @@ class PatientStages(Stages):
 
 
 def load(server: Server, stats: Path) -> Device:
+    server = replace(server, device=child.pinned(server.device))
     began = time.monotonic()
     torch.set_num_threads(1)
     checkpoint = synthetic.checkpoint(

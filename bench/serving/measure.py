@@ -13,6 +13,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from bench.client import RATE, ServerFailed
 from bench.figures import ranks
 from bench.player import Player
@@ -36,12 +38,18 @@ LEAD_S = 0.5
 """Between the last word of preparation and the first call."""
 
 
-def measure(running: Running, stats: Path, server: Server, load: Load, seconds: tuple[float, float]) -> dict[str, Any]:
-    """Figures of `load`, warmed up for the first of `seconds` and measured for the second; see `bench.serve`."""
+def measure(
+    running: Running, stats: Sequence[Path], server: Server, load: Load, seconds: tuple[float, float]
+) -> dict[str, Any]:
+    """Figures of `load`, warmed up for the first of `seconds` and measured for the second; see `bench.serve`.
+
+    stats: of each engine.
+    """
     warm, counted = seconds
     texts = [_text(number, load.sentences) for number in range(TEXTS)]
     pieces = [[text] for text in texts] if load.per_s is None else [_words(text) for text in texts]
-    drivers = [_driver(work) for work in _works(running.address, server, load, pieces, warm + counted)]
+    address, stats = (running.address, stats) if load.engines is None else (running.first, stats[:1])
+    drivers = [_driver(work) for work in _works(address, server, load, pieces, warm + counted)]
     for driver in drivers:
         if driver.stdout is None or driver.stdout.readline() != "ready\n":
             raise ServerFailed("a driver could not reach the service")
@@ -50,7 +58,7 @@ def measure(running: Running, stats: Path, server: Server, load: Load, seconds: 
         assert driver.stdin is not None
         driver.stdin.write(f"{began}\n")
         driver.stdin.flush()
-    pids = {"service": [running.service], "engine": [running.engine], "drivers": [each.pid for each in drivers]}
+    pids = {"service": [running.service], "engine": running.engines, "drivers": [each.pid for each in drivers]}
     start, end = began + warm, began + warm + counted
     used = []
     for moment in (start, end):
@@ -59,22 +67,32 @@ def measure(running: Running, stats: Path, server: Server, load: Load, seconds: 
     calls = [Call(**each) for driver in drivers for each in json.loads(driver.communicate()[0])]
     needed = None if load.per_s is None else _needs(server, pieces)
     time.sleep(2 * INTERVAL_S)
-    ticks, now = records.read(stats), records.state(stats, end)
+    noted = [records.read(one) for one in stats]
+    ticks, states = np.concatenate(noted), [records.state(one, end) for one in stats]
     found = {
         "seconds": counted,
         **figures(calls, start, end, needed),
         "cpu": {name: round((used[1][name] - used[0][name]) / counted, 2) for name in pids},
-        "stages": records.stages(ticks, start, end),
-        "ids_a_row": records.ids_a_row(stats, ticks, start, end),
-        "context_mb": now["context_mb"],
-        "gpu_mib": {name: round(value / 2**20) for name, value in now["gpu"].items()} if "gpu" in now else None,
+        "stages": records.stages(ticks, start, end, len(stats)),
+        "ids_a_row": records.ids_a_row(stats, noted, start, end),
+        "context_mb": states[0]["context_mb"],
+        "gpu_mib": _memory([state["gpu"] for state in states if "gpu" in state]),
     }
+    if len(stats) > 1:
+        found["shares"] = records.shares(stats, start, end)
     if load.clients == 1 and needed is None:
         alone = [(call.sent[0], call.packets[0][0]) for call in calls if call.packets and start <= call.sent[0] < end]
         found["where_ms"] = records.where_time_goes(ticks, alone)
     if load.sentences > 1:
         found["segment_ratio"] = records.growth(ticks, start, end, load.sentences - 1)
     return found
+
+
+def _memory(of_engines: Sequence[dict[str, int]]) -> dict[str, int] | None:
+    """MiB of each kind, of the engine that has most of it."""
+    if not of_engines:
+        return None
+    return {name: round(max(each[name] for each in of_engines) / 2**20) for name in of_engines[0]}
 
 
 def _text(number: int, sentences: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import Self
+from typing import Literal, Self
 
 from oscine_engine.settings import Precision
 
@@ -15,6 +15,8 @@ RATES = (1, 2, 4, 6, 8, 10, 15, 20, 25, 30, 40, 50, 60)
 TOKENS = (1.0, 2.0, 2.5)
 """Tokens a step of the language model besides the published 2.98; 1.0 is without a draft."""
 PUBLISHED_TOKENS = 2.98
+CLIENTS_AN_ENGINE, RATE_AN_ENGINE = 32, 30.0
+"""Of the rows of several engines."""
 QUICK = ("k21 c1", "k21 c8", "k21 c32", "k21 open 30")
 
 
@@ -22,6 +24,7 @@ QUICK = ("k21 c1", "k21 c8", "k21 c32", "k21 open 30")
 class Server:
     """One service to start.
 
+    engines: engine processes behind its port, on a GPU the first one on cuda:0, the next one on cuda:1 and so on.
     model: "full" or "tiny". head_start: k, new ids in the first chunk. extra_ids: ids that are waited for before
     a chunk begins, beyond the ones it needs.
     tokens: mean ids a step of the language model, by a draft whose acceptance is drawn; None is without a draft.
@@ -41,6 +44,7 @@ class Server:
     voice_bytes: int = GIB
     max_streams: int = 64
     without: tuple[str, ...] = ()
+    engines: int = 1
 
     @classmethod
     def read(cls, text: str) -> Self:
@@ -49,6 +53,11 @@ class Server:
 
     def write(self) -> str:
         return json.dumps(asdict(self))
+
+    def alone(self, number: int) -> Self:
+        """What engine `number` is told, from 0."""
+        device = f"cuda:{number}" if self.device == "cuda" and self.engines > 1 else self.device
+        return replace(self, device=device, engines=1)
 
     @property
     def voice_names(self) -> list[str]:
@@ -60,7 +69,8 @@ class Load:
     """Clients that each call again when they have heard all, or calls that come by chance, so many a second.
 
     per_s: text ids a second, one a message, in interleaved mode; None sends the whole text in one message. sentences:
-    of a text; more than one are as long as each other.
+    of a text; more than one are as long as each other. engines: how many of the server's take calls, the first one
+    only or (None) all.
     """
 
     clients: int | None = None
@@ -68,15 +78,17 @@ class Load:
     encoding: str = "pcm16"
     per_s: float | None = None
     sentences: int = 1
+    engines: Literal[1] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table; `name` is unique."""
+    """One line of the table; `name` is unique. over: the row whose throughput this one's is compared with."""
 
     name: str
     server: Server
     load: Load
+    over: str | None = None
 
 
 def rows(base: Server) -> Iterator[Row]:
@@ -105,3 +117,14 @@ def rows(base: Server) -> Iterator[Row]:
     for part in ("graphs", "packing", "overlap", "incremental"):
         for clients in (1, 8):
             yield Row(f"without {part} c{clients}", replace(k21, without=(part,)), Load(clients=clients))
+
+
+def rows_of_several(base: Server, clients: int, rate: float) -> Iterator[Row]:
+    """One engine, and all of `base` under as many times its load: `clients` and `rate` are those of one."""
+    server, count = replace(base, head_start=21), base.engines
+    first = f"1 engine c{clients}"
+    yield Row(first, server, Load(clients=clients, engines=1))
+    yield Row(f"{count} engines c{count * clients}", server, Load(clients=count * clients), over=first)
+    # As many calls as come are served, or they are late: throughput says nothing here.
+    yield Row(f"1 engine open {rate:g}", server, Load(rate=rate, engines=1))
+    yield Row(f"{count} engines open {count * rate:g}", server, Load(rate=count * rate))

@@ -120,6 +120,7 @@ BARS = (
     Bar("30 requests/s, calls that ran dry", "k21 open 30", DRY, 0, "-"),
     Bar("Opus later than PCM, C1, p50, ms", "k21 opus c1", P50, 10, "-", beyond="k21 c1"),
     Bar("Opus later than PCM, C32, p50, ms", "k21 opus c32", P50, 10, "-", beyond="k21 c32"),
+    Bar("two GPUs over one, seconds of audio", "2 engines c64", ("over", "rtfx"), 1.9, "-", at_most=False),
     Bar("tenth segment over first, C1", "k21 long c1", ("segment_ratio",), 1.05, "-"),
     Bar("tenth segment over first, C8", "k21 long c8", ("segment_ratio",), 1.05, "-"),
     Bar("memory of a second of context, MB", ANY, ("context_mb",), 95, "-"),

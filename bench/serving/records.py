@@ -42,15 +42,19 @@ def between(records: Records, start: float, end: float) -> Records:
     return records[(records[:, 1] >= start) & (records[:, 1] < end)]
 
 
-def stages(records: Records, start: float, end: float) -> dict[str, Any]:
-    """Of each stage how much of the time its ticks took, how many they were, for how many streams, how long each."""
+def stages(records: Records, start: float, end: float, engines: int = 1) -> dict[str, Any]:
+    """Of each stage how much of the time its ticks took, how many they were, for how many streams, how long each.
+
+    With the records of several engines shares of the time are means over them.
+    """
+    seconds = engines * (end - start)
     found = {}
     for kind, name in enumerate(STAGES):
         ticks = between(records[records[:, 0] == kind], start, end)
         wall = ticks[:, 2]
         found[name] = {
-            "busy": round(float(wall.sum()) / (end - start), 3),
-            "cpu": round(float(ticks[:, 4].sum()) / (end - start), 3),
+            "busy": round(float(wall.sum()) / seconds, 3),
+            "cpu": round(float(ticks[:, 4].sum()) / seconds, 3),
             "ticks": len(ticks),
             "rows": round(float(ticks[:, 3].mean()), 2) if len(ticks) else None,
             "ms": ranks(wall.tolist(), 50, 95, scale=1000, digits=3),
@@ -58,11 +62,23 @@ def stages(records: Records, start: float, end: float) -> dict[str, Any]:
     return found
 
 
-def ids_a_row(stats: Path, records: Records, start: float, end: float) -> float | None:
-    """Speech ids that were said, over rows in ticks of the language model. None if there were no such ticks."""
-    first, last = state(stats, start), state(stats, end)
-    ticks = between(records[records[:, 0] == 0], first["at"], last["at"])
-    return round(float((last["ids"] - first["ids"]) / ticks[:, 3].sum()), 2) if len(ticks) else None
+def ids_a_row(stats: Sequence[Path], records: Sequence[Records], start: float, end: float) -> float | None:
+    """Speech ids that were said, over rows in ticks of the language model. None if there were no such ticks.
+
+    stats and records: of each engine.
+    """
+    ids = rows = 0.0
+    for path, noted in zip(stats, records, strict=True):
+        first, last = state(path, start), state(path, end)
+        ids += last["ids"] - first["ids"]
+        rows += float(between(noted[noted[:, 0] == 0], first["at"], last["at"])[:, 3].sum())
+    return round(ids / rows, 2) if rows else None
+
+
+def shares(stats: Sequence[Path], start: float, end: float) -> list[float] | None:
+    """Of all speech ids that were said, what each engine said. None if there were none."""
+    said = [state(path, end)["ids"] - state(path, start)["ids"] for path in stats]
+    return [round(ids / sum(said), 3) for ids in said] if sum(said) else None
 
 
 def where_time_goes(records: Records, calls: Sequence[tuple[float, float]]) -> dict[str, Any] | None:

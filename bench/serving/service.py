@@ -1,8 +1,8 @@
 """The service process that is measured: `oscine serve`, but for its engine process, which speaks with random weights.
 
-    python -m bench.serving.service SERVER STATS
+    python -m bench.serving.service SERVER STATS...
 
-It prints one line of JSON when it serves (`address`, `service` and `engine`: process ids, `load_s`), and ends when its
+with a file of STATS for each engine. It prints one line of JSON when all engines serve (`Running`), and ends when its
 standard input closes.
 """
 
@@ -15,7 +15,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,23 +23,26 @@ from pathlib import Path
 from bench.client import ServerFailed
 from bench.serving.plan import Server
 
-LOAD_S = 540.0
+LOAD_S, POLL_S = 540.0, 0.05
+HOST = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """Process ids, and how long it took to start."""
+    """address: of all engines. first: another one, where only the first engine takes calls. service, engines: process
+    ids. load_s: how long it took until all engines were ready."""
 
     address: str
+    first: str
     service: int
-    engine: int
+    engines: list[int]
     load_s: float
 
 
 @contextmanager
-def service(server: Server, stats: Path) -> Iterator[Running]:
+def service(server: Server, stats: Sequence[Path]) -> Iterator[Running]:
     """Run it until the block is left. Raises ServerFailed if it does not come up, having said why on standard error."""
-    command = [sys.executable, "-m", "bench.serving.service", server.write(), str(stats)]
+    command = [sys.executable, "-m", "bench.serving.service", server.write(), *map(str, stats)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment())
     assert process.stdin is not None and process.stdout is not None
     try:
@@ -58,30 +61,35 @@ def environment() -> dict[str, str]:
     return {"GRPC_VERBOSITY": "NONE", "GRPC_ENABLE_FORK_SUPPORT": "0", **os.environ}
 
 
-async def serve(server: Server, stats: str) -> None:
+async def serve(server: Server, stats: Sequence[str]) -> None:
     from oscine_engine.front import Front, VoiceInfo
     from oscine_engine.text.front_end import FrontEnd
     from oscine_engine.text.words import word_tokenizer
     from oscine_service.grpc.server import serving
-    from oscine_service.unit.supervisor import Supervisor
+    from oscine_service.unit.engines import Engines
     from oscine_service.unit.times import Times
 
     began = time.monotonic()
 
-    def command(socket: Path) -> list[str]:
-        arguments = [sys.executable, "-m", "bench.serving.engine", "--socket", str(socket)]
-        arguments += ["--parent", str(os.getpid()), "--max-streams", str(server.max_streams)]
-        return [*arguments, "--log-level", "INFO", "--server", server.write(), "--stats", stats]
+    def command(number: int) -> Callable[[Path], list[str]]:
+        options = ["--parent", str(os.getpid()), "--max-streams", str(server.max_streams), "--log-level", "INFO"]
+        options += ["--server", server.alone(number).write(), "--stats", stats[number]]
+        return lambda socket: [sys.executable, "-m", "bench.serving.engine", "--socket", str(socket), *options]
 
-    async with Supervisor(command, Times(load=LOAD_S)) as supervisor:
-        about = supervisor.description
+    async with Engines([command(number) for number in range(server.engines)], Times(load=LOAD_S)) as engines:
+        async with asyncio.timeout(LOAD_S):
+            while engines.ready < server.engines:
+                await asyncio.sleep(POLL_S)
+        about, front_end = engines.description, FrontEnd("plain", word_tokenizer())
         voices = {voice.name: VoiceInfo(voice.language, voice.description) for voice in about.voices}
-        front = Front(supervisor.port, FrontEnd("plain", word_tokenizer()), voices, about.sample_rate)
-        await asyncio.to_thread(front.warm)
-        async with serving(front, "127.0.0.1", 0, grace_s=0) as running:
-            assert supervisor.pid is not None
-            told = Running(running.address, os.getpid(), supervisor.pid, round(time.monotonic() - began, 1))
-            print(json.dumps({name: getattr(told, name) for name in Running.__slots__}), flush=True)
+        whole, first = (
+            Front(port, front_end, voices, about.sample_rate) for port in (engines, engines.supervisors[0].port)
+        )
+        await asyncio.to_thread(whole.warm)
+        async with serving(whole, HOST, 0, grace_s=0) as running, serving(first, HOST, 0, grace_s=0) as alone:
+            pids = [supervisor.pid for supervisor in engines.supervisors]
+            told = [running.address, alone.address, os.getpid(), pids, round(time.monotonic() - began, 1)]
+            print(json.dumps(dict(zip(Running.__slots__, told, strict=True))), flush=True)
             await asyncio.to_thread(sys.stdin.read)
 
 
@@ -91,7 +99,7 @@ def main() -> None:
 
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(serve(Server.read(sys.argv[1]), sys.argv[2]))
+        runner.run(serve(Server.read(sys.argv[1]), sys.argv[2:]))
 
 
 if __name__ == "__main__":

@@ -4,14 +4,14 @@ import json
 import statistics
 import subprocess
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from bench.serve import chosen
-from bench.serving import plan, records, report
+from bench.serving import plan, published, records, report
 from bench.serving.driver import Call
 from bench.serving.measure import figures
 from bench.serving.plan import Server
@@ -89,7 +89,7 @@ def test_the_engines_records_tell_where_the_time_goes(tmp_path: Path) -> None:
         "flow_ticks": 2.0,
     }
     assert records.where_time_goes(found, []) is None
-    assert records.ids_a_row(stats, found, 1.0, 2.0) == 3.0
+    assert records.ids_a_row([stats], [found], 1.0, 2.0) == 3.0
 
 
 def test_growth_compares_whole_chunks_in_the_same_place() -> None:
@@ -126,6 +126,31 @@ def test_rows_have_names_of_their_own() -> None:
         chosen(ROWS, ["k12*"])
     for row in ROWS:
         assert Server.read(row.server.write()) == row.server
+
+
+def test_several_engines_are_compared_with_one_of_them() -> None:
+    base = Server(device="cuda", engines=2)
+    rows = list(plan.rows_of_several(base, 32, 30.0))
+    assert [row.name for row in rows] == ["1 engine c32", "2 engines c64", "1 engine open 30", "2 engines open 60"]
+    assert [row.over for row in rows] == [None, "1 engine c32", None, None]
+    assert len({row.server for row in rows}) == 1, "more than one start"
+    assert [base.alone(number).device for number in range(2)] == ["cuda:0", "cuda:1"]
+    assert Server(device="cuda").alone(0).device == "cuda" and replace(base, device="cpu").alone(1).device == "cpu"
+    assert any(bar.row == rows[1].name for bar in published.BARS)
+
+
+@pytest.mark.slow
+def test_it_measures_two_engines(tmp_path: Path) -> None:
+    out = tmp_path / "serve.jsonl"
+    command = [sys.executable, "-m", "bench.serve", "--model", "tiny", "--max-streams", "4", "--out", str(out)]
+    options = ["--engines", "2", "--clients", "1", "--rate", "1", "--tokens", "1", "--warm-up", "1", "--seconds", "4"]
+    done = subprocess.run([*command, *options], capture_output=True, timeout=300, text=True)
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert all((line["refused"], line["failed"]) == (0, 0) and line["calls"] > 0 for line in lines)
+    first, both, *_ = lines
+    assert both["over"]["row"] == first["row"] and both["over"]["rtfx"] > 0
+    assert min(both["shares"]) > 0.2 and "shares" not in first
 
 
 def test_help_names_the_keys() -> None:
