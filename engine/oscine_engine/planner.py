@@ -83,6 +83,11 @@ class Planner:
         return self._sentences.finished and not self._joiner.waiting
 
     @property
+    def speaking(self) -> bool:
+        """A segment has begun whose text is not complete."""
+        return self._open
+
+    @property
     def _arriving(self) -> bool:
         match self._mode:
             case Mode.SENTENCE:

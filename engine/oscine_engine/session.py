@@ -27,6 +27,8 @@ SLICE = 64
 NOTHING = "there is nothing to speak: send at least one letter, digit or character that this model reads"
 MOST_SENTENCES = 1000
 """Sentences that may wait to be spoken, about an hour of them; more text is taken as these are."""
+PLAY_ON_S = 1.0
+"""Between two reports on behalf of a listener that can make none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +36,18 @@ class SessionLimits:
     """Seconds, above 0; infinity for never. Raises InvalidInput for others.
 
     quiet_s: a sentence that looks finished is spoken after this long without more text.
-    idle_s: a session ends with Idle when its client does nothing for this long, with nothing to compute or to take.
-    stall_s: a session ends with Stalled when events wait for this long and nobody takes them.
+    idle_s: a session ends with Idle when its client does nothing for this long, with nothing to say or to take.
+    stall_s: a session ends with Stalled when events wait for this long and its listener neither takes nor reports.
+    pause_s: likewise when what is left to say waits for reports of what was played, and none comes for this long.
     """
 
     quiet_s: float = 0.25
     idle_s: float = math.inf
     stall_s: float = math.inf
+    pause_s: float = 3600.0
 
     def __post_init__(self) -> None:
-        for name in ("quiet_s", "idle_s", "stall_s"):
+        for name in ("quiet_s", "idle_s", "stall_s", "pause_s"):
             seconds = getattr(self, name)
             if math.isnan(seconds) or seconds <= 0:
                 raise InvalidInput(f"{name} must be a number of seconds above 0, or infinity for never; not {seconds}")
@@ -85,6 +89,8 @@ class Session:
         self._events: deque[Event] = deque([started])
         self._taken = 0
         self._played: int | None = None
+        self._played_at = 0.0
+        self._playing: Timer | None = None
         self._changed = asyncio.Event()
         self._quiet: Timer | None = None
         self._watch: Timer | None = None
@@ -182,6 +188,11 @@ class Session:
         if samples < 0:
             raise InvalidInput(f"played: {samples} samples; it must be 0 or more")
         self._apply(What.PLAYED, samples)
+
+    async def reports_end(self) -> None:
+        """The listener can report no more: it is taken to play on without a pause from where it was last."""
+        if self._playing is None:
+            self._play_on()
 
     async def __aenter__(self) -> Self:
         return self
@@ -288,20 +299,22 @@ class Session:
             case Act.STOP_NOTHING:
                 self._stop(InvalidInput(NOTHING))
             case Act.STOP_IDLE:
-                self._stop(Idle(self._idleness()))
+                self._stop(Idle(f"no text was sent for {self._limits.idle_s:g} s, and nothing is left to say"))
             case Act.STOP_CANCELLED:
                 self._events.clear()
                 self._stop(Cancelled("the session was cancelled", self.heard))
             case Act.STOP_STALLED:
                 self._events.clear()
-                seconds = self._limits.stall_s if what is What.STALLED else self._limits.idle_s
-                self._stop(Stalled(f"nothing was taken, or reported as played, for {seconds:g} s"))
+                self._stop(Stalled(self._stalling(what)))
         if act is not Act.DROP:
             self._active_at = self._clock.time()
         self._state = then
         self._changed.set()
         if what is What.SENTENCE or then is not State.RIPE:
             self._quiet_off()
+        if self._playing is not None and not then.holds_engine:
+            self._playing.cancel()
+            self._playing = None
         if what is What.SENTENCE and then is State.RIPE:
             self._quiet = self._later(self._limits.quiet_s, What.QUIET)
         self._watch_on()
@@ -317,20 +330,32 @@ class Session:
 
     def _report(self, told: PortEvent | int | None) -> None:
         assert isinstance(told, int) and self._stream is not None
+        self._played_at = self._waiting_since = self._clock.time()
         self._played = max(self._played or 0, min(told, self._taken))
         if self._state.holds_engine:
             self._stream.played(self._played)
+
+    def _play_on(self) -> None:
+        """Report for a listener that cannot, every PLAY_ON_S, while that makes a difference to the engine."""
+        self._playing = None
+        if self._played is None or not self._state.holds_engine:
+            return
+        went_by = self._clock.time() - self._played_at
+        self._apply(What.PLAYED, self._played + round(went_by * self.started.sample_rate))
+        self._playing = self._clock.call_later(PLAY_ON_S, self._play_on)
 
     def _stop(self, error: OscineError) -> None:
         self._error = error
         if self._stream is not None and self._state.holds_engine:
             self._stream.stop(error)
 
-    def _idleness(self) -> str:
-        seconds = f"{self._limits.idle_s:g} s"
-        if self.waiting == 0 or self._played is None:
-            return f"no text was sent for {seconds}, and nothing is left to say"
-        return f"nothing was sent, and nothing more reported as played, for {seconds}: what is left to say waits for it"
+    def _stalling(self, what: What) -> str:
+        if what is What.STALLED:
+            return f"nothing was taken, or reported as played, for {self._limits.stall_s:g} s"
+        return (
+            f"nothing more was reported as played for {self._limits.pause_s:g} s, and what is left to say waits for "
+            "that: to pause for longer, report the same number again now and then"
+        )
 
     async def _change(self) -> None:
         """Wait until something has happened."""
@@ -347,7 +372,7 @@ class Session:
 
     def _watch_on(self) -> None:
         """Look again when the client or the listener will have done nothing for too long, unless they do something."""
-        due = self._due()
+        due, _ = self._patience()
         if self._watch is not None and (due < self._watch_due or not self._watched):
             self._watch.cancel()
             self._watch = None
@@ -359,16 +384,25 @@ class Session:
     def _watched(self) -> bool:
         return self._state.holds_engine or self._state is State.DRAINING
 
-    def _due(self) -> float:
+    def _patience(self) -> tuple[float, What | None]:
+        """Until when a sign of life is waited for, and what happens without one."""
         if not self._watched:
-            return math.inf
+            return math.inf, None
         if self._events:
-            return self._waiting_since + self._limits.stall_s
-        return math.inf if self._progress.working else self._active_at + self._limits.idle_s
+            return self._waiting_since + self._limits.stall_s, What.STALLED
+        if self._progress.working:
+            return math.inf, None
+        if self._played is not None and self._played < self._taken and self.waiting:
+            return self._active_at + self._limits.pause_s, What.PAUSED
+        # Half a sentence that is being spoken waits for text; anything else that is left waits for the engine.
+        if self._state.takes_text and self.waiting <= self._planner.speaking:
+            return self._active_at + self._limits.idle_s, What.IDLE
+        return math.inf, None
 
     def _look(self) -> None:
         self._watch = None
-        if self._due() > self._clock.time():
+        due, what = self._patience()
+        if what is None or due > self._clock.time():
             self._watch_on()
         else:
-            self._apply(What.STALLED if self._events else What.IDLE)
+            self._apply(what)

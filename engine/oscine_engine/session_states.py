@@ -24,9 +24,12 @@ Why so:
   it, and the position heard is final. A listener who is gone is the same, with nobody to tell.
 * An error is told after the audio made before it, in order. Only a listener who has stalled gets the error alone: what
   waits for it is memory, and is given back.
-* `idle`: the client is silent, there is nothing to compute and everything was taken. Before `finish` the client owes
-  text. After it there is nothing left to do but to hear: the engine waits for reports of what was played that do not
-  come, so the error is that of a stall. `stalled`: there is something to take, and nobody takes it.
+* Who is gone? Whoever gives no sign of life for too long, and a transport knows sooner where a whole host vanished. A
+  listener gives one by taking and by reporting what was played, be it the same number again; a client by any verb.
+  `idle`: the client owes text and is silent, everything was taken, and nothing but text could bring more. `stalled`:
+  there is something to take, and the listener neither takes nor reports. `paused`: everything was taken, what is left
+  to say waits for reports, and none comes. People pause for longer than machines, so that has a limit of its own.
+  What waits for the engine alone ends by no timer: the client has done its part, and the engine is watched elsewhere.
 * The engine is lost when its process is: its streams hold nothing, as after any error of its own, and are not stopped
   again. Done before the input was closed is a fault of the engine, so it is an error too.
 * After an end, late events of the engine are dropped: they were on their way when it came. Verbs tell why it ended, or
@@ -79,9 +82,11 @@ class Event(Enum):
     QUIET = auto()
     """No text came for as long as a finished sentence waits."""
     IDLE = auto()
-    """The client did nothing for too long, with nothing to compute and nothing to take."""
+    """The client did nothing for too long, with nothing to say and nothing to take."""
+    PAUSED = auto()
+    """The listener reported nothing for too long, with something to say that waits for its reports."""
     STALLED = auto()
-    """The listener took nothing for too long, with something to take."""
+    """The listener took and reported nothing for too long, with something to take."""
     AUDIO = auto()
     FLUSHED = auto()
     PROGRESS = auto()
@@ -165,7 +170,8 @@ def _table() -> dict[Event, dict[State, Cell]]:
         Event.VANISHED: (cancel, cancel, cancel, cancel, ____, ____, ____),
         Event.LAST: (____, ____, ____, taken, ____, ____, ____),
         Event.QUIET: (____, speak, ____, ____, ____, ____, ____),
-        Event.IDLE: (idle, idle, stall, ____, ____, ____, ____),
+        Event.IDLE: (idle, idle, ____, ____, ____, ____, ____),
+        Event.PAUSED: (stall, stall, stall, ____, ____, ____, ____),
         Event.STALLED: (stall, stall, stall, stall, ____, ____, ____),
         Event.AUDIO: (give, give, give, ____, ____, ____, ____),
         Event.FLUSHED: (give, give, give, ____, ____, ____, ____),

@@ -31,7 +31,7 @@ from oscine_engine.session_states import State
 from oscine_engine.text.front_end import FrontEnd
 from tests.engine.ports import HandClock, HandPort, HandStream, settle
 
-LIMITS = SessionLimits(quiet_s=0.25, idle_s=60.0, stall_s=20.0)
+LIMITS = SessionLimits(quiet_s=0.25, idle_s=60.0, stall_s=20.0, pause_s=600.0)
 VOICES = {"anna": VoiceInfo("en", "calm"), "bo": VoiceInfo("zh", "")}
 
 
@@ -458,18 +458,115 @@ async def test_a_listener_that_stalls_after_the_end_is_stalled_too(room: Room) -
             await session.append("More.")
 
 
-async def test_reports_that_no_longer_come_are_a_stall(room: Room) -> None:
+async def paused(room: Room, ending: bool) -> tuple[Session, HandStream]:
+    """A session whose engine waits for its listener to report more, which has taken all there is."""
+    session, stream = await room.open()
+    await session.append("One. Two. ")
+    if ending:
+        await session.finish()
+    stream.turn()
+    await Listener(session).take_all()
+    await session.played(10)
+    stream.deliver(Progress(working=False, answered=1))
+    await settle()
+    return session, stream
+
+
+@pytest.mark.parametrize("ending", [False, True])
+async def test_a_player_may_pause_for_long_without_a_word(room: Room, ending: bool) -> None:
+    session, stream = await paused(room, ending)
+    async with session:
+        room.clock.pass_s(599)
+        assert session.state.holds_engine
+        await session.played(960)
+        stream.run()
+        await settle()
+        assert isinstance((await Listener(session).take_all())[0], Audio)
+
+
+@pytest.mark.parametrize("ending", [False, True])
+async def test_a_player_that_reports_the_same_may_pause_for_ever(room: Room, ending: bool) -> None:
+    session, stream = await paused(room, ending)
+    async with session:
+        for _ in range(10):
+            room.clock.pass_s(599)
+            await session.played(10)
+        assert session.state.holds_engine and stream.ended is None
+
+
+@pytest.mark.parametrize("ending", [False, True])
+async def test_reports_that_no_longer_come_are_a_stall(room: Room, ending: bool) -> None:
+    session, stream = await paused(room, ending)
+    async with session:
+        room.clock.pass_s(601)
+        assert isinstance(stream.ended, Stalled)
+        assert "600 s" in str(stream.ended) and "report the same" in str(stream.ended)
+
+
+async def test_a_listener_that_can_report_no_more_is_taken_to_play_on(room: Room) -> None:
+    session, stream = await paused(room, ending=False)
+    async with session:
+        await session.reports_end()
+        for second in range(3):
+            room.clock.pass_s(1)
+            assert stream.played_ == min(960, 10 + (second + 1) * 24_000)
+        stream.turn(100_000)
+        await Listener(session).take_all()
+        room.clock.pass_s(1)
+        assert stream.played_ == 960 + 24_000
+        room.clock.pass_s(10)
+        assert stream.played_ == 100_960
+
+
+async def test_who_never_reported_is_not_reported_for(room: Room) -> None:
     session, stream = await room.open()
     async with session:
-        await session.append("One. Two. ")
-        await session.finish()
+        await session.append("Good morning, all. ")
+        await session.reports_end()
         stream.turn()
         await Listener(session).take_all()
-        await session.played(10)
-        stream.deliver(Progress(working=False, answered=1))
-        await settle()
+        room.clock.pass_s(5)
+        assert stream.played_ is None
+
+
+async def test_a_last_report_a_little_early_is_no_pause(room: Room) -> None:
+    """With nothing left to say the client owes text, whatever it has reported."""
+    session, stream = await room.open()
+    async with session:
+        await session.append("Good morning, all. ")
+        stream.run()
+        await Listener(session).take_all()
+        await session.played(950)
         room.clock.pass_s(61)
+        assert isinstance(stream.ended, Idle)
+
+
+async def test_a_listener_that_reports_without_taking_is_waited_for(room: Room) -> None:
+    session, stream = await room.open()
+    async with session:
+        await session.append("Good morning, all. ")
+        stream.turn()
+        await settle()
+        for _ in range(10):
+            room.clock.pass_s(19)
+            await session.played(0)
+        assert session.state.holds_engine
+        room.clock.pass_s(21)
         assert isinstance(stream.ended, Stalled)
+
+
+@pytest.mark.parametrize("ending", [False, True])
+async def test_nobody_is_idle_while_the_engine_owes_them_speech(room: Room, ending: bool) -> None:
+    """It may wait for memory that others hold."""
+    session, stream = await room.open()
+    async with session:
+        await session.append("Good morning, all. ")
+        if ending:
+            await session.finish()
+        stream.deliver(Progress(working=False, answered=0))
+        await Listener(session).take_all()
+        room.clock.pass_s(3000)
+        assert stream.ended is None
 
 
 @pytest.mark.parametrize("error", [Unavailable("the engine process ended"), InternalError("not finite")])
@@ -534,10 +631,10 @@ steps = st.lists(
     st.one_of(
         st.tuples(st.just("append"), st.sampled_from(TEXTS)),
         st.tuples(st.sampled_from(["flush", "turn", "turn", "take", "take"]), st.none()),
-        st.tuples(st.sampled_from(["finish", "cancel", "fail", "lose"]), st.none()),
+        st.tuples(st.sampled_from(["finish", "cancel", "fail", "lose", "unheard"]), st.none()),
         st.tuples(st.just("played"), st.integers(0, 5000)),
         st.tuples(st.just("sound"), st.integers(1, 500)),
-        st.tuples(st.just("pass"), st.sampled_from([0.1, 0.3, 19.0, 70.0])),
+        st.tuples(st.just("pass"), st.sampled_from([0.1, 0.3, 19.0, 70.0, 700.0])),
         st.tuples(st.just("later"), st.sampled_from(["append", "flush", "finish"])),
     ),
     max_size=30,
@@ -579,6 +676,8 @@ async def _live(front_end: FrontEnd, steps: list[tuple[str, Any]], mode: Mode, l
                     assert heard == session.heard <= listener.samples
                 case "played":
                     await session.played(value)
+                case "unheard":
+                    await session.reports_end()
                 case "turn":
                     stream.turn()
                 case "sound":

@@ -48,10 +48,15 @@ def test_what_may_take_text_does_and_nothing_else() -> None:
 
 
 def test_every_failure_ends_a_session_that_holds_an_engine() -> None:
-    for event in (Event.CANCEL, Event.VANISHED, Event.IDLE, Event.STALLED, Event.ERROR, Event.LOST):
+    for event in (Event.CANCEL, Event.VANISHED, Event.PAUSED, Event.STALLED, Event.ERROR, Event.LOST):
         for state, cell in TABLE[event].items():
             if state.holds_engine:
                 assert cell.then in ENDS
+
+
+def test_only_who_may_send_text_can_be_idle() -> None:
+    for state, cell in TABLE[Event.IDLE].items():
+        assert (cell.act is Act.STOP_IDLE) == state.takes_text
 
 
 @given(st.lists(st.sampled_from(list(Event))))

@@ -14,7 +14,6 @@ import pytest_asyncio
 from oscine_engine.checkpoint import synthetic
 from oscine_engine.checkpoint.load import Checkpoint, load
 from oscine_engine.engine import Engine, EngineSettings
-from oscine_engine.session import SessionLimits
 from oscine_proto.oscine.v1.speech_pb2_grpc import SpeechServiceStub
 from oscine_service.grpc.server import serving
 from oscine_service.limits import Limits
@@ -39,9 +38,8 @@ async def running(
     checkpoint: Checkpoint, limits: Limits | None = None, host: str = "127.0.0.1"
 ) -> AsyncIterator[Service]:
     limits = limits or Limits()
-    patience = SessionLimits(idle_s=limits.idle_timeout_s, stall_s=limits.write_timeout_s)
     async with (
-        Engine(checkpoint, EngineSettings(max_streams=4, utilisation=math.inf, session=patience)) as engine,
+        Engine(checkpoint, EngineSettings(max_streams=4, utilisation=math.inf, session=limits.session)) as engine,
         serving(engine, host, 0, limits=limits, grace_s=0) as server,
         grpc.aio.insecure_channel(server.address, (("grpc.enable_http_proxy", 0),)) as channel,
     ):

@@ -16,7 +16,7 @@ from oscine_engine.errors import InvalidInput
 from oscine_engine.runtime.core import Core
 from oscine_proto.oscine.v1 import speech_pb2 as pb
 from oscine_service.limits import Limits
-from tests.service.calls import FLUSH, config, converse, text
+from tests.service.calls import CANCEL, FLUSH, RATE, config, converse, played, text
 from tests.service.conftest import running
 
 LONG = "This goes on and on, as long as anybody cares to listen to it, and then some more. " * 8
@@ -83,6 +83,43 @@ async def test_a_client_that_reads_nothing_gives_its_place_back(checkpoint: Chec
         assert [response async for response in reading]
         assert await call.code() is grpc.StatusCode.ABORTED
         assert "no response was taken for 0.3 s" in await call.details()
+
+
+@pytest.mark.parametrize(
+    ("repeats", "reads"), [(False, True), (True, True), (True, False)], ids=["silent", "repeating", "not reading"]
+)
+async def test_a_paused_player_keeps_its_call(checkpoint: Checkpoint, repeats: bool, reads: bool) -> None:
+    timeout = 0.2
+    heard = 0
+    sounded = asyncio.Event()
+    going_on = asyncio.Event()
+
+    async def sending() -> AsyncIterator[pb.SynthesizeRequest]:
+        for request in (config(), *text(LONG)):
+            yield request
+        await sounded.wait()
+        yield played(100)
+        for _ in range(20):
+            await asyncio.sleep(timeout / 2)
+            if repeats:
+                yield played(100)
+        going_on.set()
+        # More than is made ready unheard: without these it would not come.
+        while heard < 14 * RATE:
+            yield played(heard)
+            await asyncio.sleep(0.02)
+        yield CANCEL
+
+    limits = Limits(idle_timeout_s=timeout, write_timeout_s=timeout)
+    async with running(checkpoint, limits) as service, asyncio.timeout(60):
+        call = service.speech.Synthesize(sending())
+        async for response in call:
+            heard += response.audio.samples
+            if response.HasField("audio"):
+                sounded.set()
+                if not reads:
+                    await going_on.wait()
+        assert response.HasField("cancelled")
 
 
 async def _until_error(

@@ -13,7 +13,7 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Request | InvalidInput, pb.Synthe
 
 
 class Sender:
-    """`sent_at`: when the last response had been taken, on the event loop's clock.
+    """Sends one response after another, each to be taken within `timeout_s` of the listener's last sign of life.
 
     A write that has begun cannot be taken back: cancelling `send` only stops waiting for it. A call must not be aborted
     before `settle`, or grpc refuses the abort and the client waits for ever.
@@ -23,22 +23,24 @@ class Sender:
         self._context = context
         self._timeout = timeout_s
         self._write: asyncio.Future[None] | None = None
-        self.sent_at = asyncio.get_running_loop().time()
+        self._now = asyncio.get_running_loop().time
+        self._alive_at = self._now()
 
-    @property
-    def writing(self) -> bool:
-        """A response waits to be taken."""
-        return self._write is not None and not self._write.done()
+    def alive(self) -> None:
+        """The listener has given a sign of life other than taking a response."""
+        self._alive_at = self._now()
 
     async def send(self, response: pb.SynthesizeResponse) -> None:
         """Raises Stalled if the client's side does not take it in time."""
         self._write = asyncio.ensure_future(self._context.write(response))
         self._write.add_done_callback(lambda write: write.cancelled() or write.exception())
-        done, _ = await asyncio.wait([self._write], timeout=self._timeout)
-        if not done:
-            raise Stalled(f"no response was taken for {self._timeout:g} s: read them as they come")
+        self.alive()
+        while not self._write.done():
+            left = self._alive_at + self._timeout - self._now()
+            if left <= 0:
+                raise Stalled(f"no response was taken for {self._timeout:g} s: read them as they come")
+            await asyncio.wait([self._write], timeout=left)
         await self._write
-        self.sent_at = asyncio.get_running_loop().time()
 
     async def settle(self) -> None:
         """Wait for a write that a `send` left behind, whatever comes of it."""

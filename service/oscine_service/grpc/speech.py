@@ -60,7 +60,7 @@ class SpeechService:
         config = await self._config(requests)
         responses = Responses(config.format)
         async with await self._front.open(config.session) as session, asyncio.TaskGroup() as tasks:
-            listening = tasks.create_task(_listen(session, requests))
+            listening = tasks.create_task(_listen(session, requests, sender))
             try:
                 async for event in session:
                     for piece in responses.pieces(event):
@@ -95,7 +95,7 @@ class SpeechService:
                 raise InvalidInput("the first request must be a config")
 
 
-async def _listen(session: Session, requests: Requests) -> InvalidInput | Cancel | None:
+async def _listen(session: Session, requests: Requests, sender: Sender) -> InvalidInput | Cancel | None:
     """Feed the session until the client closes its side; a bad request ends the input, and all before it is spoken.
 
     Returns what ended the input early: that request's refusal, or the request to stop. Text that the session does not
@@ -113,6 +113,7 @@ async def _listen(session: Session, requests: Requests) -> InvalidInput | Cancel
                 case Flush():
                     await text.put(request, 1, writing)
                 case Played(samples=samples):
+                    sender.alive()
                     await session.played(samples)
                 case Cancel():
                     await session.cancel()
@@ -125,6 +126,8 @@ async def _listen(session: Session, requests: Requests) -> InvalidInput | Cancel
                 break
         if refusal is not None and not spoken:
             raise refusal
+        if refusal is None:
+            await session.reports_end()
         await text.put(None, 0, writing)
         await writing
         return refusal

@@ -130,7 +130,8 @@ class Played(google.protobuf.message.Message):
     SAMPLES_FIELD_NUMBER: builtins.int
     samples: builtins.int
     """Samples of this call that the listener has heard, in all, counted as `Audio.start_sample` is. A number below an
-    earlier one changes nothing, and one above what was sent counts as that.
+    earlier one changes nothing, and one above what was sent counts as that. The same number again says that the player
+    has paused: it moves nothing on and keeps the call.
     """
     def __init__(
         self,

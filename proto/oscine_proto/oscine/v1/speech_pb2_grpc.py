@@ -64,8 +64,9 @@ class SpeechServiceServicer(object):
         voices.
         DEADLINE_EXCEEDED    nothing was sent for too long (300 s unless set otherwise) with nothing left to say; text
         whose sentence was still open is dropped. Also the client's own deadline, if it set one.
-        ABORTED              no response was taken for too long (60 s unless set otherwise). The work stops at once; the
-        client learns of it when it reads on.
+        ABORTED              no response was taken, and nothing reported as played, for too long (60 s unless set
+        otherwise); or, after at least one report, none for too long (3600 s) while what is left
+        to say waits for it. The work stops at once; the client learns of it when it reads on.
         UNAVAILABLE          the engine was lost with the call running, or is not there: it comes back by itself, and
         `retry-after-ms` tells about when. Health follows within 0.2 s, and is NOT_SERVING
         until then. The same request may be sent again, from its start. Without
@@ -74,6 +75,13 @@ class SpeechServiceServicer(object):
         INTERNAL             a fault of the service. With `retry-after-ms` of 0, the model ran away and was tried again in
         vain: the same text is likely to work with another seed.
         UNKNOWN              a fault that the service did not foresee.
+
+        What keeps a call: any request while the client owes text; taking responses while there are any; and at any time a
+        `played`, even of the same number as before. So a player may pause in three ways: by reading on and reporting the
+        same position now and then, for as long as it likes; by not reading and reporting likewise; or by reporting nothing
+        for up to an hour, once it has reported something. Beneath that the service asks a silent connection for a sign of
+        life (HTTP/2 pings, after 20 s) and ends the calls of one that gives none within 10 s. Who closes the sending side
+        can report no more, and is then taken to play on without a pause from the last report.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
