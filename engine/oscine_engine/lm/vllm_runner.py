@@ -83,8 +83,11 @@ class VLLMRunner:
         self._drop(_ours(stream))
         stream.closed = True
 
-    def step(self, streams: list[LMStream]) -> list[list[int]]:
-        """Take what has come for each stream, and ask for more where nothing is under way: the ids that came."""
+    def step(self, streams: list[LMStream], guesses: int | None = None) -> list[list[int]]:
+        """Take what has come for each stream, and ask for more where nothing is under way: the ids that came.
+
+        How many ids vLLM guesses it has been told when it was started.
+        """
         return [self._advance(_ours(stream)) if stream.wants_step else [] for stream in streams]
 
     def rewind(self, stream: LMStream, keep: int, seed: int) -> None:
@@ -126,11 +129,13 @@ class VLLMRunner:
                     self._hear(stream, ids)
                 case Over():
                     self._drop(stream)
-                    if stream.machine.says and not stream.machine.num_pending:
+                    # Behind a block more waits than the id said last.
+                    if stream.machine.says and stream.machine.num_pending < 2:
                         stream.failure = InternalError(f"vLLM ended after {len(stream.tokens)} ids without a reason")
                 case error:
-                    self._drop(stream)
                     stream.failure = InternalError(f"vLLM failed after {len(stream.tokens)} ids: {error}")
+        if stream.failure is not None:
+            self._drop(stream)
         return stream.tokens[said:]
 
     def _ask(self, stream: VLLMStream) -> None:
