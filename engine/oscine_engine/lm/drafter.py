@@ -155,8 +155,9 @@ class PackedDraft:
         history: Tensor,
         tables: Tensor,
         lengths: Tensor,
+        count: int | None = None,
     ) -> Tensor:
-        """Guesses of what B streams say next, speech ids int64 [B, count].
+        """Guesses of what B streams say next, speech ids int64 [B, count]: the first ones of the network's, or all.
 
         anchors int64 [B]: the ids said last. positions int64 [B]: theirs. seeds int64 [B]. said int64 [B]: ids said,
         the anchor included. history int64 [B, window]: the last of them, NO_ID where there are fewer. tables int32
@@ -178,7 +179,8 @@ class PackedDraft:
             causal=False,
         )
         hidden = self._hidden(F.embedding(ids, self._embedding), places, slots, tiles)
-        hidden = hidden.view(streams, rows, -1)[:, int(config.bonus_anchor) :]
+        first = int(config.bonus_anchor)
+        hidden = hidden.view(streams, rows, -1)[:, first : first + (count or self.count)]
         return self._draw(hidden, anchors, seeds, said, history)
 
     def _hidden(self, embeds: Tensor, positions: Tensor, slots: Tensor, tiles: kernels.Tiles) -> Tensor:
@@ -200,16 +202,16 @@ class PackedDraft:
 
     def _draw(self, hidden: Tensor, anchors: Tensor, seeds: Tensor, said: Tensor, history: Tensor) -> Tensor:
         """Ids from left to right, each with what the one before makes likely."""
-        base = F.linear(hidden, self._head)
+        base, count = F.linear(hidden, self._head), hidden.shape[1]
         window, sampling = history.shape[1], self._sampling
         limit = sampling.win_size * sampling.tau_r
         rule = own_kernels.Rule(
             len(self._before), window, limit, self._temperature, sampling if self._truncate else None
         )
-        past = history.new_empty(len(history), window + self.count)
+        past = history.new_empty(len(history), window + count)
         past[:, :window] = history
         previous = anchors
-        for step in range(self.count):
+        for step in range(count):
             more = F.linear(F.embedding(previous, self._before), self._bias)
             previous = own_kernels.choose(base[:, step], more, self._barred, seeds, said, past, step, rule)
         return past[:, window:].contiguous()

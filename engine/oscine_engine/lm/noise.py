@@ -5,9 +5,7 @@ A key is (seed, position, use); under it every vocabulary id has its own number.
 mix(key + v * gamma), in 64-bit integers that wrap, which is exact everywhere.
 """
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 _WORD = (1 << 64) - 1
@@ -40,21 +38,6 @@ def keys(seeds: Tensor, positions: Tensor) -> Tensor:
     words = bits(seeds[:, None], torch.ones_like(seeds[:, None]))
     words = bits(words + 1, positions[:, None])
     return bits(words + 2, torch.arange(2, device=seeds.device))
-
-
-def host_uniform(seeds: NDArray[np.int64], positions: NDArray[np.int64], use: int) -> NDArray[np.float64]:
-    """Uniform float64 in [0, 1) of each seed [B] and position [B], without torch: one draw a key, not one an id."""
-
-    def mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        words = (words ^ (words >> np.uint64(30))) * np.uint64(_MIX_1)
-        words = (words ^ (words >> np.uint64(27))) * np.uint64(_MIX_2)
-        return words ^ (words >> np.uint64(31))
-
-    gamma = np.uint64(_GAMMA)
-    words = mixed(seeds.view(np.uint64) + gamma)
-    words = mixed(words + positions.view(np.uint64) * gamma + np.uint64(1))
-    words = mixed(words + np.uint64((use * _GAMMA + 2) & _WORD))
-    return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def bits(keys: Tensor, ids: Tensor) -> Tensor:

@@ -11,18 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from oscine_engine.lm import noise
-
-NO_DRAFT = -2
-"""Stands where there is no guess: no id, nor the mark of numbers that are not finite."""
 Integers: TypeAlias = NDArray[np.int64]
 
 
 class Drafter(Protocol):
     """Both methods belong to a step of fixed shape: they neither wait for the device nor allocate outside a graph.
 
-    count: guesses a step. layers: layers of the target, counted from 0, whose outputs (the residual stream behind the
-    layer) it reads, in the order that `features` has them.
+    count: most guesses a step. layers: layers of the target, counted from 0, whose outputs (the residual stream behind
+    the layer) it reads, in the order that `features` has them.
     """
 
     @property
@@ -48,8 +44,11 @@ class Drafter(Protocol):
         history: Tensor,
         tables: Tensor,
         lengths: Tensor,
+        count: int,
     ) -> Tensor:
-        """Guesses of what B streams say next: speech ids int64 [B, count]. Rows of length 0 may come out as anything.
+        """Guesses of what B streams say next: speech ids int64 [B, count], count being 1 to `self.count`.
+
+        Fewer guesses are the first ones of more. Rows of length 0 may come out as anything.
 
         anchors int64 [B]: the speech ids said last, which the target has not been fed yet. positions int64 [B]: where
         they will stand. seeds int64 [B]. said int64 [B]: ids said so far, the anchor included, which is the next
@@ -59,25 +58,22 @@ class Drafter(Protocol):
         ...
 
 
-class Lot:
-    """For benchmarks: how many guesses are kept is drawn by lot, so that a step says `mean` ids where all may be kept.
+LOTS = 1 << 14
 
-    Each guess is kept with the same probability if the one before it was. count: guesses a step. Raises ValueError for
-    a mean that is not within 1 and 1 + count.
+
+def lots(mean: float, count: int) -> Integers:
+    """For benchmarks: how many guesses are kept, int64 [LOTS], so that a step says `mean` ids where all may be kept.
+
+    Each of `count` guesses is kept with the same probability if the one before it was. `kernels.lm_lines.drawn` tells
+    which lot falls on a step. Raises ValueError for a mean that is not within 1 and 1 + count.
     """
-
-    def __init__(self, mean: float, count: int) -> None:
-        if not 1 <= mean <= 1 + count:
-            raise ValueError(f"a step of {count} guesses says 1 to {1 + count} ids on average, not {mean}")
-        low, high = 0.0, 1.0
-        places = np.arange(1, count + 1)
-        for _ in range(60):
-            middle = (low + high) / 2
-            low, high = (middle, high) if 1 + (middle**places).sum() < mean else (low, middle)
-        self._bounds = high**places
-
-    def draw(self, seeds: Integers, said: Integers) -> Integers:
-        """Guesses kept, 0 to count, for each seed at its position; the same whenever it is asked again."""
-        uniform = noise.host_uniform(seeds, said, use=2)
-        kept: Integers = (uniform[:, None] < self._bounds).sum(1)
-        return kept
+    if not 1 <= mean <= 1 + count:
+        raise ValueError(f"a step of {count} guesses says 1 to {1 + count} ids on average, not {mean}")
+    low, high = 0.0, 1.0
+    places = np.arange(1, count + 1)
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if 1 + (middle**places).sum() < mean else (low, middle)
+    evenly = (np.arange(LOTS) + 0.5) / LOTS
+    kept: Integers = (evenly[:, None] < high**places).sum(1)
+    return kept

@@ -74,6 +74,23 @@ class Inputs:
             self._copied[self._turn].synchronize()
 
 
+class Pulled:
+    """What the host tells a step that is waited for before anything is written again: the step itself fetches it.
+
+    That costs no call. Fill the arrays of `host`; the step begins with `pull`, and then reads the tensors of `device`.
+    """
+
+    def __init__(self, fields: Fields, device: torch.device) -> None:
+        self._source = _Block(fields, torch.device("cpu"), pinned=device.type == "cuda")
+        self._target = _Block(fields, device)
+        self.host = self._source.arrays()
+        self.device = self._target.tensors
+
+    def pull(self) -> None:
+        """Copy to the device; part of the step, and of its graph."""
+        self._target.whole.copy_(self._source.whole, non_blocking=True)
+
+
 class Outputs:
     """What a step tells the host: it fills the tensors of `device` and ends with `fetch`; read `host` after a wait."""
 

@@ -4,9 +4,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from oscine_engine.config import SamplingConfig
-from oscine_engine.lm import noise
-from oscine_engine.lm.sampling import NO_ID, mask_logits, sample
 from oscine_engine.runtime.kernels import lm as twin
 
 triton = pytest.importorskip("triton")
@@ -78,61 +75,6 @@ def test_attention(heads: int, kv_heads: int, width: int, page: int, splits: int
     fused = lm_triton.attend(*given, *turns, there)
     expected = twin.attend(qkv, positions, cos, sin, cache, heads, tiles)
     torch.testing.assert_close(fused.cpu()[:13], expected[:13], atol=2e-5, rtol=2e-5)
-
-
-@pytest.mark.parametrize("temperature", [1.0, 0.7])
-def test_the_sampler_draws_the_same_ids(temperature: float) -> None:
-    """Flat and peaked logits, ids that repeat, eos legal and not, and logits that are no numbers."""
-    from oscine_engine.runtime.kernels import lm_triton
-
-    rule, speech_ids, count = SamplingConfig(), 61, 40
-    logits = drawn(count, 70, seed=1) * torch.linspace(0.1, 6, count)[:, None]
-    logits[::7, :5] += 8
-    logits[3, 10], logits[4, 2], logits[5, 69] = torch.nan, torch.inf, torch.nan
-    seeds = torch.arange(count) * 7919 - 2**62
-    positions = torch.arange(count) % 13
-    positions[1], positions[20] = -1, -1
-    ending = torch.arange(count) % 2 == 0
-    history = torch.full((count, rule.win_size), NO_ID)
-    history[::2, -4:] = logits[::2, :speech_ids].argmax(-1, keepdim=True)
-    given = [part.to(DEVICE) for part in (logits, seeds, positions, ending, history)]
-    limit = rule.win_size * rule.tau_r
-    ids = lm_triton.sample(*given, rule.top_p, rule.top_k, limit, temperature, speech_ids).cpu()
-    masked = mask_logits(logits, speech_ids, ending)
-    pairs = zip(seeds.tolist(), positions.tolist(), strict=True)
-    keys = torch.tensor([[noise.key(seed, position, use) for use in (0, 1)] for seed, position in pairs])
-    expected = torch.where(masked.amax(-1).isfinite(), sample(masked, history, keys, rule, temperature), NO_ID)
-    assert expected[3] == expected[4] == NO_ID != expected[5]
-    expected[1], expected[20] = NO_ID, NO_ID
-    assert ids.tolist() == expected.tolist()
-
-
-@pytest.mark.parametrize("forced", [False, True])
-@pytest.mark.parametrize("guesses", [1, 3, 7])
-def test_verification(guesses: int, forced: bool) -> None:
-    """All, some and no guesses kept, fewer guesses than there is room for, and draws that are no speech."""
-    from oscine_engine.runtime.kernels import lm_triton
-
-    count, window, speech_ids = 50, 5, 30
-    random = torch.Generator().manual_seed(7)
-    picks = torch.randint(0, speech_ids, (count, 1 + guesses), generator=random)
-    right = torch.arange(count)[:, None] % (guesses + 1)
-    drafts = torch.where(torch.arange(guesses) < right, picks[:, :-1], picks[:, :-1] + 1)
-    drafts[::3, guesses // 2 :] = -2
-    picks[3], picks[5, -1], picks[6, 0] = NO_ID, speech_ids + 1, speech_ids + 1
-    positions, said = torch.arange(count) * 3, torch.arange(count) * 5 - 1
-    history = torch.randint(-1, speech_ids, (count, 1 + guesses, window), generator=random)
-    kept = right[:, 0] if forced else None
-    given = (picks, drafts, kept, positions, said, history)
-    there = [None if part is None else part.to(DEVICE) for part in given]
-    wanted = twin.verify(*given, speech_ids)
-    got = lm_triton.verify(*there, speech_ids)
-    for name, ours, expected in zip(wanted._fields, got, wanted, strict=True):
-        assert ours.tolist() == expected.tolist(), name
-    assert wanted.accepted.unique().tolist() == list(range(guesses + 1))
-    stream = int(wanted.accepted.argmax())
-    recent = (history[stream, 0].tolist() + picks[stream].tolist())[: window + 1 + guesses]
-    assert wanted.history[stream].tolist() == recent[1 + guesses :][:window]
 
 
 def test_embedding_and_the_norm_of_some_rows() -> None:

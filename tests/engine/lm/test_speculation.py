@@ -17,8 +17,9 @@ from oscine_engine.lm.network import SpeechLM
 from oscine_engine.lm.packed import page_shape
 from oscine_engine.lm.runner import LMRunner
 from oscine_engine.lm.sampling import NO_ID, distribution, mask_logits
-from oscine_engine.lm.speculation import Lot
+from oscine_engine.lm.speculation import lots
 from oscine_engine.lm.stream import LMStream, Mode
+from oscine_engine.runtime.kernels.lm_lines import drawn
 from oscine_engine.runtime.pages import PagePool
 from tests.engine.lm.test_draft import CONFIGS, TARGET, make
 from tests.engine.lm.test_runner import CONFIG, PROMPTS, RULES
@@ -49,11 +50,12 @@ class Prophet:
         history: Tensor,
         tables: Tensor,
         lengths: Tensor,
+        count: int,
     ) -> Tensor:
         assert positions.tolist() == lengths.tolist()
         self.asked.append([part.tolist() for part in (anchors, positions, seeds, said, history, tables)])
-        guesses = [self._guess(seed, count) for seed, count in zip(seeds.tolist(), said.tolist(), strict=True)]
-        return torch.tensor([(list(guess) + [0] * self.count)[: self.count] for guess in guesses])
+        guesses = [self._guess(seed, number) for seed, number in zip(seeds.tolist(), said.tolist(), strict=True)]
+        return torch.tensor([(list(guess) + [0] * count)[:count] for guess in guesses])
 
 
 @pytest.fixture(scope="module")
@@ -169,9 +171,9 @@ def test_true_guesses_are_all_said_at_once(lm: SpeechLM, seed: int) -> None:
     stream, said = begun(drafting, seed), list[int]()
     while stream.wants_step:
         said.append(len(drafting.step([stream])[0]))
-        assert len(stream.drafts) <= max(0, stream.machine.room - 1)
+        assert len(drafting.guesses(stream)) <= max(0, stream.machine.room - 1)
         if stream.machine.phase is Phase.BOUNDARY:
-            assert stream.drafts == []
+            assert drafting.guesses(stream) == []
     assert stream.tokens == tokens
     whole = {2: [1, *[4] * ((len(tokens) - 1) // 4)], 3: None}[seed]
     assert whole is None or said[: len(whole)] == whole
@@ -233,9 +235,9 @@ def test_a_rewound_stream_forgets_its_guesses(lm: SpeechLM) -> None:
     stream = begun(runner, 4)
     while len(stream.tokens) < 5:
         runner.step([stream])
-    assert stream.drafts
+    assert runner.guesses(stream)
     runner.rewind(stream, 2, 99)
-    assert stream.drafts == []
+    assert runner.guesses(stream) == []
     while stream.wants_step:
         runner.step([stream])
     assert stream.tokens == calm.tokens
@@ -247,7 +249,7 @@ def test_a_step_that_raises_keeps_the_guesses(lm: SpeechLM, monkeypatch: pytest.
     runner = guessing(lm, Prophet(3, lambda _, said: tokens[said:]))
     stream = begun(runner, 2)
     runner.step([stream])
-    drafts, length = stream.drafts, stream.length
+    drafts, length = runner.guesses(stream), stream.length
 
     def failing(*_: object) -> None:
         raise RuntimeError("device lost")
@@ -256,7 +258,8 @@ def test_a_step_that_raises_keeps_the_guesses(lm: SpeechLM, monkeypatch: pytest.
         broken.setattr(runner, "_guess", failing)
         with pytest.raises(RuntimeError, match="device lost"):
             runner.step([stream])
-    assert (stream.drafts, stream.length, stream.tokens) == (drafts, length, tokens[:1])
+    assert (runner.guesses(stream), stream.length, stream.tokens) == (drafts, length, tokens[:1])
+    assert len(drafts) == 3
     assert runner.step([stream]) == [tokens[1:5]]
 
 
@@ -319,15 +322,15 @@ def test_what_is_drawn_behind_guesses_has_the_closed_form() -> None:
 
 @pytest.mark.parametrize("mean", [1.0, 2.0, 2.5, 4.0])
 def test_lots_have_the_mean_that_was_asked_for(mean: float) -> None:
-    seeds = np.arange(40_000, dtype=np.int64) * 7919
-    lot = Lot(mean, 3)
-    kept = lot.draw(seeds, seeds % 50)
-    assert kept.mean() + 1 == pytest.approx(mean, abs=0.02)
-    assert (lot.draw(seeds, seeds % 50) == kept).all()
-    assert 0 <= kept.min() <= kept.max() <= 3
+    seeds = torch.arange(40_000) * 7919
+    table = torch.from_numpy(lots(mean, 3))
+    kept = drawn(table, seeds, seeds % 50)
+    assert kept.double().mean() + 1 == pytest.approx(mean, abs=0.02)
+    assert torch.equal(drawn(table, seeds, seeds % 50), kept)
+    assert 0 <= int(kept.min()) <= int(kept.max()) <= 3
     for bad in (0.9, 4.1):
         with pytest.raises(ValueError, match="1 to 4 ids"):
-            Lot(bad, 3)
+            lots(bad, 3)
 
 
 def test_forced_steps_say_as_many_ids_as_were_drawn_by_lot(lm: SpeechLM) -> None:

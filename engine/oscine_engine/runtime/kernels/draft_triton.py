@@ -6,7 +6,7 @@ import triton.language as tl
 from torch import Tensor
 
 from oscine_engine.runtime.kernels.draft import Layout, Rule, Spare
-from oscine_engine.runtime.kernels.lm_triton import _GAMMA, _gumbel, _mixed, _nucleus_draw
+from oscine_engine.runtime.kernels.lm_lines_triton import _GAMMA, _gumbel, _mixed, _nucleus_draw
 
 
 @triton.jit

@@ -138,51 +138,6 @@ def attend(qkv: Tensor, positions: Tensor, cos: Tensor, sin: Tensor, cache: Tens
     return out.flatten(1)
 
 
-class Verdict(NamedTuple):
-    """What S streams said, and where they are then. All int64 [S] but `history` [S, window].
-
-    accepted: guesses kept. anchors: the last id drawn behind them, 0 if that is no speech. positions: where it will
-    stand. said: ids said so far, it included. history: the last of them.
-    """
-
-    accepted: Tensor
-    anchors: Tensor
-    positions: Tensor
-    said: Tensor
-    history: Tensor
-
-
-def verify(
-    picks: Tensor,
-    drafts: Tensor,
-    forced: Tensor | None,
-    positions: Tensor,
-    said: Tensor,
-    history: Tensor,
-    speech_ids: int,
-) -> Verdict:
-    """Keep guesses as far as they are what was drawn.
-
-    picks int64 [S, 1 + D]: ids drawn, each behind the guesses before it. drafts int64 [S, D]: the guesses, below -1
-    where there is none. forced int64 [S]: keep so many instead, or as many as there are. positions int64 [S]: of the
-    rows that the first ids were drawn from. said int64 [S]: ids said before. history int64 [S, 1 + D, window]: of every
-    draw, -1 where there is none.
-    """
-    if picks.is_cuda:
-        return Verdict(*_fused().verify(picks, drafts, forced, positions, said, history, speech_ids))
-    if forced is None:
-        accepted = (picks[:, :-1] == drafts).long().cumprod(1).sum(1)
-    else:
-        accepted = torch.minimum(forced, (drafts >= 0).sum(1))
-    anchors = picks.gather(1, accepted[:, None])[:, 0]
-    window = history.shape[2]
-    places = accepted[:, None] + 1 + torch.arange(window)
-    recent = torch.cat((history[:, 0], picks), dim=1).gather(1, places)
-    legal = (anchors >= 0) & (anchors < speech_ids)
-    moved = accepted + 1
-    return Verdict(accepted, torch.where(legal, anchors, 0), positions + moved, said + moved, recent)
-
-
 def _turned(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Channel pairs (0, 1), (2, 3) ... of heads [R, h, D] turned by cos and sin [R, D / 2]."""
     even, odd = heads[..., 0::2].float(), heads[..., 1::2].float()
