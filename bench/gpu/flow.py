@@ -7,7 +7,7 @@ Random weights of the released sizes. Sections, each of which may fail without h
     kernels    every kernel against its twin in float32 on the CPU
     mel        a whole utterance in float32 and both 16-bit types against the runner for a CPU
     chunk      ms of a chunk (all Euler steps) by streams and seconds of context; host time of a step
-    attention  one layer's attention by shares of the keys, beside torch's own over contiguous keys
+    attention  one layer's attention by shares of the keys, in other ways too, and torch's own over contiguous keys
     linear     the linear layers of a block, by rows
     apart      kernels and chunks again, with no kernel started before the one before it ends
     profile    which kernels a step spends its time in
@@ -17,11 +17,14 @@ Random weights of the released sizes. Sections, each of which may fail without h
 """
 
 import argparse
+import multiprocessing
 import statistics
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -234,17 +237,53 @@ class Bench:
 
     def attention(self) -> None:
         counts, seconds = ((1, 2), (1,)) if self.tiny else ((1, 8, 32), (5, 30))
+        ways: dict[str, dict[str, Any]] = {"as it is": {}}
+        if self.device.type == "cuda":
+            from bench.gpu import attention_triton
+
+            ways |= attention_triton.VARIANTS
+            self._compile(ways)
+            self._compare(ways)
         for count in counts:
             for second in seconds:
-                shares = self._paged(count, second)
-                line = "".join(f" {splits}: {took:6.1f}" for splits, took in shares.items())
                 plain = self._contiguous(count, second)
-                print(
-                    f"  {count:3} streams, {second:3} s:{line} us a layer by shares; torch's, contiguous: {plain:6.1f}"
-                )
+                print(f"  {count:3} streams, {second:3} s: torch's, over contiguous keys {plain:6.1f} us a layer")
+                for name, options in ways.items():
+                    shares = (1, 2, 4, 8) if count == 1 else (1, 2) if count == 8 else (1,)
+                    line = f"    {name:20}"
+                    for splits, took in self._paged(count, second, shares, **options).items():
+                        line += f" {splits}: {took:6.1f} us, {self._moved(count, second) / took / 1e6:4.2f} TB/s;"
+                    print(line, flush=True)
 
-    def _paged(self, count: int, second: int, shares: tuple[int, ...] = (1, 2, 4, 8)) -> dict[int, float]:
-        """us of one layer's attention over pages, by shares of the keys."""
+    def _moved(self, count: int, second: int) -> float:
+        """Bytes that a layer's attention cannot do without."""
+        dit = self.config.dit
+        rows = count * GUIDANCE_ROWS * dit.static_chunk_size
+        # Keys and values of the past; of the chunk three parts are read, and two kept and one given.
+        return float((2 * second + 6) * rows * dit.heads * dit.dim_head * self.dtype.itemsize)
+
+    def _compile(self, ways: dict[str, dict[str, Any]]) -> None:
+        """Compile all in processes beside each other: what they leave in Triton's cache is found there later."""
+        start = time.perf_counter()
+        jobs = [(self.dtype, splits, options) for options in ways.values() if options for splits in (1, 2, 4, 8)]
+        with ProcessPoolExecutor(8, mp_context=multiprocessing.get_context("spawn")) as pool:
+            list(pool.map(_compiled, jobs))
+        print(f"  compiled in {time.perf_counter() - start:.1f} s", flush=True)
+
+    def _compare(self, ways: dict[str, dict[str, Any]]) -> None:
+        """Every way must give what the first gives."""
+        found: dict[int, Tensor] = {}
+        for name, options in ways.items():
+            for splits in (1, 8):
+                out = _attended(self.config, self.device, self.dtype, splits, options)
+                error = float((out - found.setdefault(splits, out)).square().mean().sqrt() / out.square().mean().sqrt())
+                if not error < 2e-3:
+                    print(f"  {name}, {splits} shares: error {error:.1e}{self.check(f'attention, {name}', False)}")
+
+    def _paged(
+        self, count: int, second: int, shares: tuple[int, ...] = (1, 2, 4, 8), **options: Any
+    ) -> dict[int, float]:
+        """us of one layer's attention over pages, by shares of the keys. options: of another way to do it."""
         dit = self.config.dit
         # Enough layers that none finds its keys in the cache, and 3 steps, as the batch's streams have.
         pages, layers, inner = second + 1, 2 if self.tiny else 8, dit.heads * dit.dim_head
@@ -254,10 +293,15 @@ class Bench:
         qkv = torch.randn(rows, 3 * inner, dtype=self.dtype, device=self.device)
         cos, sin = torch.randn(2, 4000, dit.dim_head // 2, device=self.device).clamp(-1, 1)
         batch = _batch(count, pages, second * 50, dit.static_chunk_size, self.device)
+        attend = kernels.attend
+        if options:
+            from bench.gpu import attention_triton
+
+            attend = partial(attention_triton.attend, **options)
 
         def work(splits: int) -> None:
             for layer in range(layers):
-                kernels.attend(qkv, cos, sin, pool, layer, dit.heads, batch, splits)
+                attend(qkv, cos, sin, pool, layer, dit.heads, batch, splits)
 
         return {splits: self.elapsed(partial(work, splits)) / layers for splits in shares}
 
@@ -398,6 +442,36 @@ def _batch(count: int, pages: int, start: int, frames: int, device: torch.device
         frames=torch.full((count,), frames, **whole),
         pages=torch.randperm(count * pages).view(count, pages).to(**whole),
     )
+
+
+def _attended(
+    config: FlowConfig, device: torch.device, dtype: torch.dtype, splits: int, options: dict[str, Any]
+) -> Tensor:
+    """Attention of three streams with pasts that no tile divides, and of one without."""
+    dit, pages = config.dit, 8
+    chunk, inner = dit.static_chunk_size, dit.heads * dit.dim_head
+    random = torch.Generator(device=device).manual_seed(7)
+
+    def drawn(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=random, device=device)
+
+    batch = _batch(4, pages, 0, chunk, device)
+    starts = torch.tensor([7 * chunk, 0, 2 * chunk, 5 * chunk], dtype=torch.int32, device=device)
+    batch = batch._replace(starts=starts, pages=torch.arange(4 * pages, device=device, dtype=torch.int32).view(4, -1))
+    pool = drawn(4 * pages, 3, 2, 2, GUIDANCE_ROWS, chunk, inner).to(dtype)
+    qkv = drawn(4 * GUIDANCE_ROWS * chunk, 3 * inner).to(dtype)
+    turns = drawn(8 * chunk, dit.dim_head // 2)
+    given = (qkv, turns.cos(), turns.sin(), pool, 1, dit.heads, batch, splits)
+    if not options:
+        return kernels.attend(*given).float()
+    from bench.gpu import attention_triton
+
+    return attention_triton.attend(*given, **options).float()
+
+
+def _compiled(job: tuple[torch.dtype, int, dict[str, Any]]) -> None:
+    dtype, splits, options = job
+    _attended(FULL, torch.device("cuda"), dtype, splits, options)
 
 
 def _kernel_cases(
