@@ -155,7 +155,7 @@ class Bench:
         bench = lm.Bench(self.lm_config, self.device, dtype)
         runner = bench.runner(dtype, max(self.counts))
         for count in self.counts:
-            tick = runner._say[count]
+            tick = runner._saying(count, 0)
             tick.capture(runner._graphs)
             streams = [bench.begun(runner, seed) for seed in range(count)]
             # The first step reads the text; what the second says is then said again and again.
