@@ -65,6 +65,7 @@ async def serve(server: Server, stats: Sequence[str]) -> None:
     from oscine_engine.front import Front, VoiceInfo
     from oscine_engine.text.front_end import FrontEnd
     from oscine_engine.text.words import word_tokenizer
+    from oscine_service.event_loop import lasting
     from oscine_service.grpc.server import serving
     from oscine_service.unit.engines import Engines
     from oscine_service.unit.times import Times
@@ -89,8 +90,9 @@ async def serve(server: Server, stats: Sequence[str]) -> None:
         async with serving(whole, HOST, 0, grace_s=0) as running, serving(first, HOST, 0, grace_s=0) as alone:
             pids = [supervisor.pid for supervisor in engines.supervisors]
             told = [running.address, alone.address, os.getpid(), pids, round(time.monotonic() - began, 1)]
-            print(json.dumps(dict(zip(Running.__slots__, told, strict=True))), flush=True)
-            await asyncio.to_thread(sys.stdin.read)
+            with lasting():
+                print(json.dumps(dict(zip(Running.__slots__, told, strict=True))), flush=True)
+                await asyncio.to_thread(sys.stdin.read)
 
 
 def main() -> None:

@@ -11,9 +11,9 @@ from oscine_codecs import opus
 from oscine_codecs.errors import CodecMissing
 from oscine_engine.errors import InvalidInput
 from oscine_engine.front import Front
-from oscine_engine.session import SessionLimits
 from oscine_engine.settings import EngineSettings
 from oscine_service.cli.progress import waiting
+from oscine_service.event_loop import lasting
 from oscine_service.grpc.server import check_address, serving
 from oscine_service.limits import Limits
 from oscine_service.unit.engines import Engines
@@ -51,7 +51,6 @@ async def serve(settings: EngineSettings, how: Serve, limits: Limits) -> None:
     except CodecMissing as error:
         print(f"oscine: only PCM16 is served: {error}", file=sys.stderr, flush=True)
     check_address(how.host, how.port)
-    patience = SessionLimits(idle_s=limits.idle_timeout_s, stall_s=limits.write_timeout_s)
     task = asyncio.current_task()
     assert task is not None
     stop, early = asyncio.Event(), asyncio.Event()
@@ -63,18 +62,19 @@ async def serve(settings: EngineSettings, how: Serve, limits: Limits) -> None:
     _on_signals(end_early)
     try:
         async with (
-            _engine(replace(settings, session=patience), how) as (front, engines),
+            _engine(replace(settings, session=limits.session), how) as (front, engines),
             serving(front, how.host, how.port, limits=limits, grace_s=how.grace_s) as running,
         ):
-            _on_signals(stop.set)
-            print(f"serving on {running.address}, {_about(front, engines)}", flush=True)
-            if not front.voices:
-                print(NO_VOICES, file=sys.stderr, flush=True)
-            await stop.wait()
-            _on_signals(task.cancel)
-            if engines is not None:
-                engines.close()
-            print("stopping: running calls may end; signal again to cut them off", flush=True)
+            with lasting():
+                _on_signals(stop.set)
+                print(f"serving on {running.address}, {_about(front, engines)}", flush=True)
+                if not front.voices:
+                    print(NO_VOICES, file=sys.stderr, flush=True)
+                await stop.wait()
+                _on_signals(task.cancel)
+                if engines is not None:
+                    engines.close()
+                print("stopping: running calls may end; signal again to cut them off", flush=True)
     except asyncio.CancelledError:
         if not early.is_set():
             raise

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import ctypes
 import faulthandler
-import gc
 import logging
 import os
 import signal
@@ -127,6 +126,7 @@ def _run(options: argparse.Namespace, load: "Callable[[], Device]", control: Tex
 async def _serve(
     options: argparse.Namespace, load: "Callable[[], Device]", control: TextIO, dismissal: _Dismissal
 ) -> None:
+    from oscine_service.event_loop import lasting
     from oscine_service.unit.control import Ready, write
     from oscine_service.unit.host import hosting
 
@@ -134,11 +134,7 @@ async def _serve(
     # The loop's thread is busy between two looks at the socket: let the event loop in sooner than every 5 ms.
     sys.setswitchinterval(_SWITCH_S)
     async with device, hosting(device, options.max_streams, options.socket):
-        # What is there now stays; to walk all of it again and again would hold up the loop's thread for tens of ms.
-        gc.collect()
-        gc.freeze()
-        control.write(write(Ready()))
-        control.flush()
-        await dismissal.wait()
-    # What was frozen is not taken down at the end, which some libraries complain about on standard error.
-    gc.unfreeze()
+        with lasting():
+            control.write(write(Ready()))
+            control.flush()
+            await dismissal.wait()

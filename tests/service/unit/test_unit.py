@@ -41,7 +41,7 @@ def ended(pid: int) -> bool:
     """There is no such process, or only what its parent has not asked about yet."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return True
 
 
