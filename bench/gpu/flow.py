@@ -8,6 +8,7 @@ Random weights of the released sizes. Sections, each of which may fail without h
     mel        a whole utterance in float32 and both 16-bit types against the runner for a CPU
     chunk      ms of a chunk (all Euler steps) by streams and seconds of context; host time of a step
     attention  one layer's attention by shares of the keys, in other ways too, and torch's own over contiguous keys
+    far        chunks of one stream with nothing brought near before it is needed
     linear     the linear layers of a block, by rows
     apart      kernels and chunks again, with no kernel started before the one before it ends
     profile    which kernels a step spends its time in
@@ -151,8 +152,23 @@ class Bench:
         finally:
             flow_triton._OVERLAP = before
 
-    def _chunks(self) -> None:
-        counts, seconds = ((1, 2), (1,)) if self.tiny else ((1, 8, 32), (5, 30))
+    def far(self) -> None:
+        """The chunks of one stream without weights, and without pages, that are brought near ahead of need."""
+        if self.device.type != "cuda":
+            return
+        from oscine_engine.runtime.kernels import flow_triton
+
+        for flag in ("_NEAR_WEIGHTS", "_NEAR_PAGES"):
+            before = getattr(flow_triton, flag)
+            setattr(flow_triton, flag, not before)
+            print(f"  {flag} = {not before}")
+            try:
+                self._chunks((1,))
+            finally:
+                setattr(flow_triton, flag, before)
+
+    def _chunks(self, counts: tuple[int, ...] = (1, 8, 32)) -> None:
+        counts, seconds = ((1, 2), (1,)) if self.tiny else (counts, (5, 30))
         frames = self.config.dit.static_chunk_size
         most = max(counts) * (max(seconds) + 1)
         if self.device.type == "cuda":
@@ -542,7 +558,7 @@ def _kernel_cases(
     return cases
 
 
-SECTIONS = ("kernels", "mel", "chunk", "apart", "profile", "attention", "linear", "tiles")
+SECTIONS = ("kernels", "mel", "chunk", "far", "apart", "profile", "attention", "linear", "tiles")
 
 
 def main() -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -29,6 +29,14 @@ class PositionConv:
     tiles: Tensor
     bias: Tensor
     groups: int
+
+
+class Ahead(NamedTuple):
+    """What the next attention will read: that layer of the batch's pages. A GPU has it brought near meanwhile."""
+
+    pool: Tensor
+    layer: int
+    batch: Batch
 
 
 def position_weights(weight: Tensor, bias: Tensor, groups: int) -> PositionConv:
@@ -82,11 +90,21 @@ def norm_modulate(x: Tensor, shift: Tensor, scale: Tensor, steps: Tensor, eps: f
 
 
 def gate_norm_modulate(
-    x: Tensor, parts: Tensor, bias: Tensor, gate: Tensor, shift: Tensor, scale: Tensor, steps: Tensor, eps: float
+    x: Tensor,
+    parts: Tensor,
+    bias: Tensor,
+    gate: Tensor,
+    shift: Tensor,
+    scale: Tensor,
+    steps: Tensor,
+    eps: float,
+    ahead: Ahead | None = None,
 ) -> Tensor:
     """Add to x, in place, gate times the sum of `parts` [P, R, dim] and bias [dim]; then as `norm_modulate`."""
     if x.is_cuda:
-        return _fused().gate_norm_modulate(x, parts, bias, gate, shift, scale, steps, eps)  # type: ignore[no-any-return]
+        return _fused().gate_norm_modulate(  # type: ignore[no-any-return]
+            x, parts, bias, gate, shift, scale, steps, eps, ahead
+        )
     y = (parts.float().sum(0) + bias.float()).view(len(steps), -1, x.shape[-1])
     x.view_as(y).add_(y * gate[steps, None].float())
     return norm_modulate(x, shift, scale, steps, eps)

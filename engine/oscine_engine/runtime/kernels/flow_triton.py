@@ -11,7 +11,7 @@ from torch import Tensor
 
 if TYPE_CHECKING:
     from oscine_engine.flow.slotted import Batch
-    from oscine_engine.runtime.kernels.flow import PositionConv
+    from oscine_engine.runtime.kernels.flow import Ahead, PositionConv
 
 _LEAST = 16
 """Smallest side of a tile that the matrix units take."""
@@ -42,12 +42,32 @@ def _early(x: Tensor) -> dict[str, bool]:
     return {"OVERLAP": overlap, "launch_pdl": overlap}
 
 
+_NEAR_WEIGHTS = True
+"""Whether a linear layer that waits for the kernel before it has its weights brought to the second-level cache."""
+_NEAR_PAGES = True
+"""Whether a norm that waits has the pages brought there that the next layer's attention will read."""
+_LINE = 128
+"""Bytes that memory gives at once."""
+
+
 @triton.jit
-def _follow(OVERLAP: tl.constexpr):
-    """Let the next kernel come, and wait until the one before has written all."""
+def _let_in(OVERLAP: tl.constexpr):
+    """Let the next kernel come."""
     if OVERLAP:
         tl.extra.cuda.gdc_launch_dependents()
+
+
+@triton.jit
+def _await(OVERLAP: tl.constexpr):
+    """Wait until the kernel before has written all."""
+    if OVERLAP:
         tl.extra.cuda.gdc_wait()
+
+
+@triton.jit
+def _follow(OVERLAP: tl.constexpr):
+    _let_in(OVERLAP)
+    _await(OVERLAP)
 
 
 @triton.jit
@@ -161,26 +181,42 @@ def position(
 @triton.jit
 def _norm_kernel(
     x, parts, bias, gate, shift, scale, steps, out, part_size, gate_stride, shift_stride, scale_stride, eps,
-    PER_STREAM: tl.constexpr, DIM: tl.constexpr, DIM_PAD: tl.constexpr, PARTS: tl.constexpr,
-    OVERLAP: tl.constexpr,
+    pool, starts, pages, most, page_size, step_size, layer_offset, kind_size, row_size,
+    PER_STREAM: tl.constexpr, DIM: tl.constexpr, DIM_PAD: tl.constexpr, PARTS: tl.constexpr, CHUNK: tl.constexpr,
+    INNER: tl.constexpr, LINE: tl.constexpr, NEAR: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
-    _follow(OVERLAP)
+    _let_in(OVERLAP)
     row = tl.program_id(0).to(tl.int64)
-    step = tl.load(steps + row // PER_STREAM).to(tl.int64)
+    stream = row // PER_STREAM
+    step = tl.load(steps + stream).to(tl.int64)
     columns = tl.arange(0, DIM_PAD)
     inside = columns < DIM
-    value = tl.load(x + row * DIM + columns, inside, 0.0)
+    # None of this comes from the kernel before.
+    scales = tl.load(scale + step * scale_stride + columns, inside, 0.0).to(tl.float32)
+    shifts = tl.load(shift + step * shift_stride + columns, inside, 0.0).to(tl.float32)
     if PARTS > 0:
         y = tl.load(bias + columns, inside, 0.0).to(tl.float32)
+        gates = tl.load(gate + step * gate_stride + columns, inside, 0.0).to(tl.float32)
+    if NEAR:
+        # This row's frame in every page of the stream: lines of memory, of keys and values, of several pages at once.
+        lanes, lines = tl.arange(0, 128), INNER // LINE
+        frame = row % CHUNK * INNER + lanes % lines * LINE
+        within = frame + lanes // lines % 2 * kind_size + row % PER_STREAM // CHUNK * row_size
+        held = pool + step * step_size + layer_offset + within
+        last = tl.load(starts + stream) // CHUNK
+        for first in range(0, last, 64 // lines):
+            place = tl.minimum(first + lanes // (2 * lines), last - 1)
+            _fetch(held + tl.load(pages + stream * most + place).to(tl.int64) * page_size)
+    _await(OVERLAP)
+    value = tl.load(x + row * DIM + columns, inside, 0.0)
+    if PARTS > 0:
         for part in tl.static_range(PARTS):
             y += tl.load(parts + part * part_size + row * DIM + columns, inside, 0.0).to(tl.float32)
-        value += tl.load(gate + step * gate_stride + columns, inside, 0.0).to(tl.float32) * y
+        value += gates * y
         tl.store(x + row * DIM + columns, value, inside)
     centred = tl.where(inside, value - tl.sum(value, 0) / DIM, 0.0)
     normed = centred / tl.sqrt(tl.sum(centred * centred, 0) / DIM + eps)
-    normed = normed * tl.load(scale + step * scale_stride + columns, inside, 0.0).to(tl.float32)
-    normed += tl.load(shift + step * shift_stride + columns, inside, 0.0).to(tl.float32)
-    tl.store(out + row * DIM + columns, normed.to(out.dtype.element_ty), inside)
+    tl.store(out + row * DIM + columns, (normed * scales + shifts).to(out.dtype.element_ty), inside)
 
 
 def gate_norm_modulate(
@@ -192,33 +228,54 @@ def gate_norm_modulate(
     scale: Tensor,
     steps: Tensor,
     eps: float,
+    ahead: Ahead | None = None,
 ) -> Tensor:
     """As `flow.gate_norm_modulate`; without parts, bias and gate as `flow.norm_modulate`."""
     rows, dim = x.shape
     out = torch.empty_like(x, dtype=shift.dtype)
+    near = ahead is not None and _NEAR_PAGES and _overlaps(x) and _fills_lines(ahead.pool)
+    if ahead is not None and near:
+        pool, batch = ahead.pool, ahead.batch
+        sizes = (pool.stride(0), pool.stride(1), ahead.layer * pool.stride(2), pool.stride(3), pool.stride(4))
+        pages = (pool, batch.starts, batch.pages, batch.pages.stride(0), *sizes)
+        chunk, inner, line = pool.shape[5], pool.shape[6], _LINE // pool.element_size()
+    else:
+        pages, chunk, inner, line = (x, steps, steps, 0, 0, 0, 0, 0, 0), 1, 1, 1
     _norm_kernel[(rows,)](
         x, x if parts is None else parts, shift if bias is None else bias, shift if gate is None else gate,
         shift, scale, steps, out,
         0 if parts is None else parts.stride(0), 0 if gate is None else gate.stride(0), shift.stride(0),
-        scale.stride(0), eps, PER_STREAM=rows // len(steps), DIM=dim, DIM_PAD=triton.next_power_of_2(dim),
-        PARTS=0 if parts is None else len(parts), **_early(x),
+        scale.stride(0), eps, *pages, PER_STREAM=rows // len(steps), DIM=dim, DIM_PAD=triton.next_power_of_2(dim),
+        PARTS=0 if parts is None else len(parts), CHUNK=chunk, INNER=inner, LINE=line, NEAR=near, **_early(x),
     )  # fmt: skip
     return out
+
+
+def _fills_lines(pool: Tensor) -> bool:
+    """Whether a frame's keys are lines of memory in a number that 64 is a multiple of."""
+    size = pool.shape[6] * pool.element_size()
+    return size % _LINE == 0 and 64 % (size // _LINE) == 0
 
 
 @triton.jit
 def _linear_kernel(
     x, weight, bias, out, rows, outputs, inputs,
     ROWS: tl.constexpr, OUTPUTS: tl.constexpr, INPUTS: tl.constexpr, SHARE: tl.constexpr, WHOLE: tl.constexpr,
-    GELU: tl.constexpr, PRECISION: tl.constexpr, OVERLAP: tl.constexpr,
+    GELU: tl.constexpr, PRECISION: tl.constexpr, LINE: tl.constexpr, NEAR: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
-    _follow(OVERLAP)
+    _let_in(OVERLAP)
     lines = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
     columns = tl.program_id(0) * OUTPUTS + tl.arange(0, OUTPUTS)
     depth = tl.program_id(2) * SHARE + tl.arange(0, INPUTS)
     present = (lines < rows)[:, None]
     left = x + lines[:, None] * inputs + depth[None, :]
     right = weight + columns[None, :] * inputs + depth[:, None]
+    if NEAR:
+        shares = tl.program_id(2) * SHARE + tl.arange(0, INPUTS // LINE) * LINE
+        near = weight + columns[:, None] * inputs + shares[None, :]
+        for at in tl.static_range(0, SHARE, INPUTS):
+            _fetch(near + at)
+    _await(OVERLAP)
     total = tl.zeros((ROWS, OUTPUTS), tl.float32)
     for at in range(0, SHARE, INPUTS):
         total = tl.dot(tl.load(left + at, present, 0.0), tl.load(right + at), total, input_precision=PRECISION)
@@ -274,8 +331,8 @@ def _linear(x: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor, *, shar
     _linear_kernel[(outputs // outputs_tile, triton.cdiv(len(x), rows_tile), shares)](
         x, weight, weight if bias is None else bias, out, len(x), outputs, inputs,
         ROWS=rows_tile, OUTPUTS=outputs_tile, INPUTS=inputs_tile, SHARE=inputs // shares, WHOLE=bias is not None,
-        GELU=gelu, PRECISION=_precision(x), num_warps=4, num_stages=2 if x.dtype == torch.float32 else stages,
-        **_early(x),
+        GELU=gelu, PRECISION=_precision(x), LINE=_LINE // x.element_size(), NEAR=_NEAR_WEIGHTS and _overlaps(x),
+        num_warps=4, num_stages=2 if x.dtype == torch.float32 else stages, **_early(x),
     )  # fmt: skip
 
 
