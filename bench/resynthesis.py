@@ -27,12 +27,16 @@ from torch import Tensor
 
 from bench.asr import MissingPackage, OpinionScore, Recogniser
 from bench.scoring import METRIC, edits, units
+from oscine_engine.checkpoint import layout
 from oscine_engine.checkpoint.load import Checkpoint, load
 from oscine_engine.errors import OscineError
+from oscine_engine.features import resample
 from oscine_engine.flow.oneshot import solve
+from oscine_engine.voices.encoders import RATE as ENCODER_RATE
+from oscine_engine.voices.encoders import Encoders
 from oscine_engine.voices.prompt import VoicePrompt
 from training.data import is_valid
-from training.prompts import RATE, SOURCES, Encoders, read_clips
+from training.prompts import RATE, SOURCES, read_clips
 
 
 @torch.inference_mode()
@@ -57,13 +61,13 @@ def measure(corpus: Path, directory: Path | None, lang: str, limit: int, least_s
     lines = [json.loads(line) for line in (corpus / "manifest.jsonl").read_text(encoding="utf-8").splitlines()]
     held = [m for m in lines if m["lang"] == kind and m["seconds"] >= least_s and is_valid(m["id"])][:limit]
     model = load(directory)
-    encoders, recogniser, opinion = Encoders(model.directory), Recogniser(kind), OpinionScore()
+    encoders, recogniser, opinion = Encoders(*layout.find(directory).encoders()), Recogniser(kind), OpinionScore()
     waves = read_clips(corpus, {m["id"]: m for m in held})
     voices = {source.voice: model.voices[source.name] for source in SOURCES if source.name in model.voices}
     rows = []
     for m in held:
         recorded = waves[m["id"]]
-        made = resynthesise(model, voices[m["voice"]], encoders.tokens(recorded))
+        made = resynthesise(model, voices[m["voice"]], encoders.tokens(resample(recorded, RATE, ENCODER_RATE)))
         heard, heard_recorded = (recogniser.transcribe(w.numpy(), RATE) for w in (made, recorded))
         wanted = units(kind, m["text"])
         rows.append(

@@ -25,6 +25,7 @@ from oscine_engine.lm.network import SpeechLM
 from oscine_engine.text.marks import VOICE_TAGS, added_tokens
 from oscine_engine.text.tokenizer import character_backend
 from oscine_engine.vocoder.network import HiFT
+from oscine_engine.voices.encoders import Encoders
 from training import onnx_export, prompts, sizes
 from training.hift.train import vocoder_config
 from training.text.build_tokenizer import entries
@@ -68,7 +69,7 @@ def build(corpus: Path, work: Path, out: Path, vocoder: Path, width: int) -> Non
     write_weights(Flow(config.flow), weights / "flow.safetensors", out / "flow.safetensors", "int8")
     write_weights(HiFT(config.vocoder), vocoder, out / "hift.safetensors", "fp16")
     onnx_export.export(weights, out)
-    write_voices(prompts.make(corpus, prompts.Encoders(out)), out / layout.VOICES)
+    write_voices(prompts.make(corpus, Encoders(*layout.find(out).encoders())), out / layout.VOICES)
 
 
 def size_table(out: Path) -> int:

@@ -10,15 +10,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import onnxruntime
 import soundfile
 import torch
 from torch import Tensor
 
-from oscine_engine.checkpoint import layout
-from oscine_engine.features import kaldi_fbank80, mel24k, resample, whisper128
+from oscine_engine.features import mel24k, resample
 from oscine_engine.text.marks import END_OF_PROMPT, VOICE_TAGS
+from oscine_engine.voices.encoders import RATE as ENCODER_RATE
+from oscine_engine.voices.encoders import Encoders
 from oscine_engine.voices.prompt import Language, VoicePrompt, aligned
 from training.data import VOICES
 
@@ -49,30 +48,6 @@ SOURCES = (
 )
 
 
-class Encoders:
-    """The two ONNX models of a model directory."""
-
-    def __init__(self, directory: Path) -> None:
-        options = {"providers": ["CPUExecutionProvider"]}
-        self._speech = onnxruntime.InferenceSession(str(directory / layout.SPEECH_TOKENIZER), **options)
-        self._speaker = onnxruntime.InferenceSession(str(directory / layout.SPEAKER_ENCODER), **options)
-
-    def tokens(self, wave: Tensor) -> Tensor:
-        """Speech ids int32 [n] of a 24 kHz wave."""
-        mel = whisper128(resample(wave, RATE, 16000))
-        values = (mel[None].numpy(), np.array([mel.shape[1]], np.int32))
-        names = (x.name for x in self._speech.get_inputs())
-        ids = self._speech.run(None, dict(zip(names, values, strict=True)))[0]
-        return torch.from_numpy(np.asarray(ids, np.int32).ravel())
-
-    def embedding(self, wave: Tensor) -> Tensor:
-        """Speaker embedding [192] of a 24 kHz wave."""
-        fbank = kaldi_fbank80(resample(wave, RATE, 16000))
-        fbank = fbank - fbank.mean(0)
-        found = self._speaker.run(None, {self._speaker.get_inputs()[0].name: fbank[None].numpy()})[0]
-        return torch.from_numpy(found).flatten()
-
-
 def read_clips(corpus: Path, wanted: Mapping[str, Mapping[str, Any]]) -> dict[str, Tensor]:
     """24 kHz waves of the clips `wanted` (id -> its line of the manifest), cut to whole tokens."""
     found: dict[str, Tensor] = {}
@@ -94,7 +69,7 @@ def read_clips(corpus: Path, wanted: Mapping[str, Mapping[str, Any]]) -> dict[st
 
 def prompt(source: Source, transcript: str, wave: Tensor, embedding: Tensor, encoders: Encoders) -> VoicePrompt:
     """The voice prompted with `wave`, shortened at its start so that the first chunk comes early (see HEAD_START)."""
-    tokens, mel = encoders.tokens(wave), mel24k(wave).T
+    tokens, mel = encoders.tokens(resample(wave, RATE, ENCODER_RATE)), mel24k(wave).T
     count = min(len(tokens), len(mel) // 2)
     whole = VoicePrompt(
         name=source.name,
@@ -119,7 +94,7 @@ def make(corpus: Path, encoders: Encoders) -> dict[str, VoicePrompt]:
     for source in SOURCES:
         others = [i for i, m in manifest.items() if m["voice"] == source.voice and m["seconds"] > 2][:EMBEDDING_CLIPS]
         waves = read_clips(corpus, {i: manifest[i] for i in [*others, source.clip]})
-        embedding = torch.stack([encoders.embedding(waves[i]) for i in others]).mean(0)
+        embedding = torch.stack([encoders.embedding(resample(waves[i], RATE, ENCODER_RATE)) for i in others]).mean(0)
         text = str(manifest[source.clip]["text"])
         voices[source.name] = prompt(source, text, waves[source.clip], embedding, encoders)
     return voices

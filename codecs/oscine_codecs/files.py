@@ -1,6 +1,10 @@
-"""Whole audio files -> mono float32, through libsndfile (WAV, FLAC, MP3, Ogg Vorbis, Ogg Opus, AIFF ...)."""
+"""Whole audio files -> mono float32: WAV, FLAC, MP3, Ogg Vorbis, Ogg Opus and AIFF through libsndfile; M4A, WebM and
+bare AAC, which it does not read, through the system's FFmpeg where there is one."""
 
 import io
+import shutil
+import subprocess
+import tempfile
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,6 +16,9 @@ from oscine_codecs.errors import CodecError
 MAX_BYTES = 32 * 1024 * 1024
 MAX_SECONDS = 600.0
 MAX_CHANNELS = 8
+FFMPEG_S = 20.0
+"""Longest that FFmpeg may take for a file."""
+_EBML, _FTYP = b"\x1a\x45\xdf\xa3", b"ftyp"
 
 
 def decode(data: bytes, *, max_bytes: int = MAX_BYTES, max_seconds: float = MAX_SECONDS) -> tuple[pcm.Samples, int]:
@@ -22,6 +29,8 @@ def decode(data: bytes, *, max_bytes: int = MAX_BYTES, max_seconds: float = MAX_
     """
     if len(data) > max_bytes:
         raise CodecError(f"the audio file has {len(data)} bytes; at most {max_bytes} are accepted")
+    if (demuxer := _foreign(data)) is not None:
+        data = _converted(data, demuxer, max_seconds)
     try:
         with soundfile.SoundFile(io.BytesIO(data)) as file:
             rate = int(file.samplerate)
@@ -43,3 +52,42 @@ def _mono_blocks(file: soundfile.SoundFile, rate: int, max_seconds: float) -> It
         if count > max_seconds * rate:
             raise CodecError(f"the audio is longer than {max_seconds:g} s; send a shorter file")
         yield block.mean(axis=1, dtype=np.float32)
+
+
+def _foreign(data: bytes) -> str | None:
+    """FFmpeg's name of a container that libsndfile does not read; None for every other."""
+    if data[4:8] == _FTYP:
+        return "mov"
+    if data.startswith(_EBML):
+        return "matroska"
+    # Twelve bits in a row, then two that MP3 never has: the layer.
+    if len(data) > 1 and data[0] == 0xFF and data[1] & 0xF6 == 0xF0:
+        return "aac"
+    return None
+
+
+def _converted(data: bytes, demuxer: str, max_seconds: float) -> bytes:
+    """A WAV file of the first audio track. Raises CodecError without FFmpeg, and with its reason where it fails.
+
+    The container is named and references to other files are off, so a file cannot make FFmpeg read anything else.
+    """
+    program = shutil.which("ffmpeg")
+    if program is None:
+        raise CodecError(
+            "M4A, AAC and WebM need FFmpeg, which is not installed here; send WAV, FLAC, MP3 or Ogg, or install ffmpeg"
+        )
+    options = ["-enable_drefs", "0"] if demuxer == "mov" else []
+    with tempfile.NamedTemporaryFile(prefix="oscine-") as file:
+        file.write(data)
+        file.flush()
+        command = [program, "-nostdin", "-v", "error", "-protocol_whitelist", "file,pipe", "-f", demuxer, *options]
+        command += ["-i", file.name, "-map", "0:a:0", "-t", str(max_seconds + 1), "-c:a", "pcm_f32le"]
+        command += ["-bitexact", "-f", "wav", "pipe:1"]
+        try:
+            done = subprocess.run(command, capture_output=True, timeout=FFMPEG_S, check=False)
+        except subprocess.TimeoutExpired as error:
+            raise CodecError(f"the audio file took longer than {FFMPEG_S:g} s to read; send a shorter one") from error
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        raise CodecError(f"not a readable audio file ({said[-1] if said else 'FFmpeg gave no reason'})")
+    return done.stdout

@@ -29,6 +29,12 @@ class CheckpointError(OscineError):
     code = "checkpoint"
 
 
+class StoreError(OscineError):
+    """The voice store cannot be read or written, or a file in it was damaged; the message says which."""
+
+    code = "store"
+
+
 class Overloaded(OscineError):
     """Serving this would break streams already admitted; try again after `retry_after_s` seconds."""
 

@@ -1,5 +1,8 @@
 import io
+import shutil
 import struct
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -7,7 +10,7 @@ import soundfile
 
 from oscine_codecs import files, pcm, wav
 from oscine_codecs.errors import CodecError
-from tests.codecs.signals import RATE, voiced
+from tests.codecs.signals import RATE, lag, snr_db, voiced
 
 
 def encoded(samples: np.ndarray, rate: int, format: str, subtype: str | None = None) -> bytes:
@@ -73,3 +76,31 @@ def test_channels_are_averaged() -> None:
 def test_bad_files_are_refused(data: bytes, limits: dict[str, float], message: str) -> None:
     with pytest.raises(CodecError, match=message):
         files.decode(data, **limits)
+
+
+@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="ffmpeg is not installed")
+@pytest.mark.parametrize(
+    ("suffix", "codec"), [("m4a", ["-c:a", "aac"]), ("webm", ["-c:a", "libopus"]), ("aac", ["-f", "adts"])]
+)
+def test_what_libsndfile_cannot_read_goes_through_ffmpeg(tmp_path: Path, suffix: str, codec: list[str]) -> None:
+    source, packed = tmp_path / "a.wav", tmp_path / f"a.{suffix}"
+    sound = voiced(2 * RATE)
+    source.write_bytes(encoded(sound, RATE, "WAV", "FLOAT"))
+    command = ["ffmpeg", "-v", "error", "-i", str(source), *codec, str(packed)]
+    subprocess.run(command, check=True, capture_output=True)
+    heard, rate = files.decode(packed.read_bytes())
+    heard = heard[:: rate // RATE]
+    assert len(heard) == pytest.approx(2 * RATE, abs=3000)
+    length = min(len(heard), len(sound)) - 3000
+    heard = heard[max(0, lag(sound[:length], heard[:length], 1500)) :]
+    assert snr_db(sound[1000:length], heard[1000:length]) > 10
+
+
+def test_a_damaged_m4a_gets_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    damaged = b"\x00\x00\x00\x20ftypM4A " + bytes(100)
+    if shutil.which("ffmpeg") is not None:
+        with pytest.raises(CodecError, match="not a readable audio file"):
+            files.decode(damaged)
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(CodecError, match="need FFmpeg"):
+        files.decode(damaged)

@@ -1,15 +1,17 @@
 """Audio features: lengths, batches, gradients, refusals; the numbers themselves are in the recorded reference."""
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 
 from bench.parity import features as parity
 from bench.parity.rows import document
 from oscine_engine.errors import InvalidInput
-from oscine_engine.features import kaldi_fbank80, mel24k, resample, whisper128
+from oscine_engine.features import filterbanks, kaldi_fbank80, mel24k, resample, resampling, whisper128
 
 REFERENCE = Path(__file__).parents[1] / "reference"
 
@@ -79,3 +81,14 @@ def test_resampling_refuses_odd_rates() -> None:
         resample(torch.zeros(100), 47999, 24001)
     with pytest.raises(InvalidInput, match="positive"):
         resample(torch.zeros(100), 0, 24000)
+
+
+@pytest.mark.parametrize("feature", [mel24k, whisper128, lambda audio: resample(audio, 24000, 7000)])
+def test_gradients_flow_whoever_asked_first(feature: Callable[[Tensor], Tensor]) -> None:
+    resampling._kernel.cache_clear()
+    filterbanks.slaney.cache_clear()
+    with torch.inference_mode():
+        feature(torch.randn(4800))
+    audio = torch.randn(4800, requires_grad=True)
+    feature(audio).sum().backward()
+    assert audio.grad is not None and audio.grad.abs().max() > 0

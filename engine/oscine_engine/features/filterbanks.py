@@ -17,7 +17,9 @@ def _slaney_hz(mel: Tensor) -> Tensor:
     return torch.where(mel < _BREAK_MEL, mel * _LINEAR, _BREAK_HZ * torch.exp((mel - _BREAK_MEL) * _LOG_STEP))
 
 
+# What is kept is for all that come, of whom some want gradients: so never an inference tensor.
 @cache
+@torch.inference_mode(False)
 def slaney(sample_rate: int, n_fft: int, bins: int, device: torch.device) -> Tensor:
     """float32 [bins, n_fft // 2 + 1], 0 Hz to half the rate, each triangle scaled to an area of 1 over Hz."""
     top = _BREAK_MEL + math.log(sample_rate / 2 / _BREAK_HZ) / _LOG_STEP
@@ -27,6 +29,7 @@ def slaney(sample_rate: int, n_fft: int, bins: int, device: torch.device) -> Ten
 
 
 @cache
+@torch.inference_mode(False)
 def kaldi(sample_rate: int, n_fft: int, bins: int, low_hz: float, device: torch.device) -> Tensor:
     """float32 [bins, n_fft // 2 + 1], `low_hz` to half the rate, triangles of height 1 that are straight over mel."""
 

@@ -38,7 +38,9 @@ def resample(audio: Tensor, source_rate: int, target_rate: int) -> Tensor:
     return phases.transpose(1, 2).reshape(*audio.shape[:-1], -1)[..., :length]
 
 
+# Kept for whoever comes next, who may want gradients: so never an inference tensor.
 @lru_cache(maxsize=8)
+@torch.inference_mode(False)
 def _kernel(source: int, target: int, reach: int, device: torch.device) -> Tensor:
     """float32 [target, 1, 2 * reach + source]: one filter for each position of an output sample between inputs."""
     cutoff = min(source, target) * _ROLLOFF
