@@ -3,13 +3,15 @@
 import asyncio
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from oscine_engine.errors import Unavailable
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +62,11 @@ class Requests:
     """`start` opens the engine, `stop` closes it; `ask` and `drop` are for one thread in between.
 
     opened: the engine, for as long as the block is entered; may take minutes. tell: called in the other thread whenever
-    a request has news. `dead`: why the engine will never say anything again.
+    a request has news. `engine`: once started. `dead`: why it will never say anything again.
     """
 
     def __init__(self, opened: Callable[[], AbstractAsyncContextManager[Engine]], tell: Callable[[], None]) -> None:
+        self.engine: Engine
         self.dead: Unavailable | None = None
         self._opened = opened
         self._tell = tell
@@ -76,7 +79,7 @@ class Requests:
     def start(self) -> None:
         """Returns once requests can be made. Raises what keeps the engine from starting."""
         self._thread.start()
-        self._engine = self._ready.result()
+        self.engine = self._ready.result()
 
     def stop(self) -> None:
         """Drop every request and close the engine. Does nothing before `start` and the second time."""
@@ -96,6 +99,10 @@ class Requests:
             if self._thread.is_alive():
                 self._loop.call_soon_threadsafe(self._end, request)
 
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """What `work` returns, run beside the requests."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
     def _begin(self, ask: Ask, request: Request) -> None:
         if not request.dropped:
             request.task = task = self._loop.create_task(self._speak(ask, request))
@@ -108,7 +115,7 @@ class Requests:
 
     async def _speak(self, ask: Ask, request: Request) -> None:
         try:
-            async for ids in self._engine.generate(ask):
+            async for ids in self.engine.generate(ask):
                 request.deliver(ids)
         except Exception as error:
             if isinstance(error, Unavailable):

@@ -54,6 +54,8 @@ class VLLMRunner:
     """The `LanguageModel` whose ids come from an engine like vLLM's, which `start` opens and `stop` closes."""
 
     costs: Costs | None = COSTS
+    choices: tuple[int, ...] = (0,)
+    chances: tuple[float, ...] = ()
     pages_held = 0
     """vLLM has its own."""
 
@@ -63,7 +65,7 @@ class VLLMRunner:
         self.layout = layout
         self.wake: Wake = lambda: False
         self._vocabulary = vocabulary
-        self._requests = Requests(opened, self._tell)
+        self.requests = Requests(opened, self._tell)
         self._asked: set[Request] = set()
         self._came = threading.Event()
         self._woken = False
@@ -71,10 +73,10 @@ class VLLMRunner:
 
     def start(self) -> None:
         """Open the engine; may take minutes. Raises what keeps it from starting."""
-        self._requests.start()
+        self.requests.start()
 
     def stop(self) -> None:
-        self._requests.stop()
+        self.requests.stop()
 
     def open(self, prompt: Prompt, *, mode: Mode = "whole", seed: int = 0, limit: int | None = None) -> VLLMStream:
         return VLLMStream(self.layout, prompt, mode, seed, limit)
@@ -99,8 +101,8 @@ class VLLMRunner:
 
     def look(self) -> None:
         self._woken = False
-        if self._requests.dead is not None:
-            raise self._requests.dead
+        if self.requests.dead is not None:
+            raise self.requests.dead
 
     def wait(self) -> bool:
         if not self._asked:
@@ -144,7 +146,7 @@ class VLLMRunner:
         most = machine.room
         least = min(most, max(0, machine.ends_from - machine.said))
         seed = noise.key(stream.seed, len(stream.tokens), _REQUEST) & (1 << 63) - 1
-        stream.request = self._requests.ask(Ask(tuple(stream.fed), least, most, seed))
+        stream.request = self.requests.ask(Ask(tuple(stream.fed), least, most, seed))
         self._asked.add(stream.request)
 
     def _hear(self, stream: VLLMStream, ids: Iterable[int]) -> None:
@@ -167,7 +169,7 @@ class VLLMRunner:
 
     def _drop(self, stream: VLLMStream) -> None:
         if (request := stream.request) is not None:
-            self._requests.drop(request)
+            self.requests.drop(request)
             self._asked.discard(request)
             stream.request = None
 

@@ -57,6 +57,9 @@ class Served:
         finally:
             self.open = False
 
+    async def release(self) -> None:
+        self.held.set()
+
     def logits(self, ids: list[int]) -> Tensor:
         """Of the id that comes next."""
         hidden = self._lm(self._lm.embed_text(torch.tensor([ids])))

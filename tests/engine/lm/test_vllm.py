@@ -175,7 +175,7 @@ def test_closing_and_going_back_abort_what_is_under_way(checkpoint: Checkpoint, 
     runner.rewind(stream, 0, seed=7)
     assert stream.tokens == [] and stream.seed == 7
     wait_for(lambda: len(served.aborted) == 1)
-    runner._requests._loop.call_soon_threadsafe(served.held.set)
+    runner.requests.run(served.release())
     pull(runner, stream)
     assert stream.tokens == wanted.tokens and len(stream.tokens) > 5
     assert served.asks[1].prompt == served.asks[0].prompt and served.asks[1].seed != served.asks[0].seed
@@ -349,7 +349,7 @@ async def test_a_stream_that_is_stopped_aborts_its_request(checkpoint: Checkpoin
         stream.stop(InvalidInput("enough"))
         await asyncio.wait_for(listener.over.wait(), 30)
         await asyncio.to_thread(wait_for, lambda: len(served.aborted) == 1)
-        runner._requests._loop.call_soon_threadsafe(served.held.set)
+        runner.requests.run(served.release())
         await heard(device, whole=True)
 
 
