@@ -1,6 +1,8 @@
 """Written numbers as English words: pure functions from strings to strings."""
 
-import re
+from calendar import monthrange
+
+from oscine_engine.text.units import CURRENCIES, Currency
 
 _ONES = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
@@ -18,63 +20,8 @@ _ORDINAL = {
     "twelve": "twelfth",
 }
 MONTHS = "January February March April May June July August September October November December".split()
-_CURRENCIES = {"$": ("dollar", "cent"), "£": ("pound", "penny"), "€": ("euro", "cent"), "¥": ("yuan", "fen")}
-_MAGNITUDES = {
-    "k": "thousand",
-    "K": "thousand",
-    "m": "million",
-    "M": "million",
-    "mn": "million",
-    "b": "billion",
-    "B": "billion",
-    "bn": "billion",
-    "T": "trillion",
-}
-MAGNITUDES = ("thousand", "million", "billion", "trillion")
+MAGNITUDES = ("hundred", "thousand", "million", "billion", "trillion")
 """Words that stand between an amount and its currency when spoken: "$5 million" is five million dollars."""
-UNITS = {
-    "km": "kilometers",
-    "kg": "kilograms",
-    "cm": "centimeters",
-    "mm": "millimeters",
-    "m": "meters",
-    "g": "grams",
-    "mg": "milligrams",
-    "lb": "pounds",
-    "lbs": "pounds",
-    "oz": "ounces",
-    "ft": "feet",
-    "mph": "miles an hour",
-    "km/h": "kilometers an hour",
-    "kph": "kilometers an hour",
-    "KB": "kilobytes",
-    "MB": "megabytes",
-    "GB": "gigabytes",
-    "TB": "terabytes",
-    "Hz": "hertz",
-    "kHz": "kilohertz",
-    "MHz": "megahertz",
-    "GHz": "gigahertz",
-    "ms": "milliseconds",
-    "s": "seconds",
-    "sec": "seconds",
-    "min": "minutes",
-    "mins": "minutes",
-    "h": "hours",
-    "hr": "hours",
-    "hrs": "hours",
-    "ml": "milliliters",
-    "l": "liters",
-    "L": "liters",
-    "kW": "kilowatts",
-    "kWh": "kilowatt hours",
-    "W": "watts",
-    "V": "volts",
-    "x": "times",
-    "°": "degrees",
-    "°C": "degrees Celsius",
-    "°F": "degrees Fahrenheit",
-}
 _LONGEST_CARDINAL = 3 * len(_SCALES)
 
 
@@ -115,8 +62,17 @@ def ordinal(digits: str) -> str:
     return " ".join([*head, last])
 
 
+def plural(words: str) -> str:
+    """ "nineteen ninety" -> "nineteen nineties", "twenty one" -> "twenty ones"."""
+    if words.endswith("y"):
+        return words[:-1] + "ies"
+    return words + ("es" if words.endswith("x") else "s")
+
+
 def year(digits: str) -> str:
-    """Four digits as a year: "1999" -> "nineteen ninety nine", "2005" -> "two thousand five"."""
+    """Four digits as a year: "1999" -> "nineteen ninety nine", "2005" -> "two thousand five". Others are counted."""
+    if len(digits) != 4:
+        return cardinal(digits)
     century, rest = int(digits[:2]), int(digits[2:])
     if century % 10 == 0 and rest < 10:
         return cardinal(digits)
@@ -127,13 +83,13 @@ def year(digits: str) -> str:
 
 def by_digit(digits: str) -> str:
     """Every digit by its name; anything else is dropped."""
-    return " ".join(_ONES[int(c)] for c in digits if c.isdigit())
+    return " ".join(_ONES[int(c)] for c in digits if c.isdecimal())
 
 
 def decimal(text: str) -> str:
-    """ "3.50" -> "three point five zero"; commas group, a leading minus is spoken."""
-    sign = "minus " if text.startswith("-") else ""
-    whole, _, fraction = text.lstrip("-").partition(".")
+    """ "3.50" -> "three point five zero"; commas group, a leading sign is spoken."""
+    sign = {"-": "minus ", "+": "plus "}.get(text[:1], "")
+    whole, _, fraction = text.lstrip("+-").partition(".")
     words = cardinal(whole) if whole else "zero"
     return sign + (f"{words} point {by_digit(fraction)}" if fraction else words)
 
@@ -145,91 +101,45 @@ def clock(hours: str, minutes: str) -> str:
     return f"{cardinal(str(int(hours)))} {'oh ' if int(minutes) < 10 else ''}{cardinal(str(int(minutes)))}"
 
 
-def money(symbol: str, amount: str, magnitude: str = "") -> str:
+def money(sign: str | Currency, amount: str, magnitude: str = "", before_noun: bool = False) -> str:
     """ "$", "98.06" -> "ninety eight dollars and six cents"; "$", "5", "million" -> "five million dollars"."""
-    unit, small = _CURRENCIES[symbol]
-    plural = unit if unit == "yuan" else unit + "s"
+    currency = CURRENCIES[sign] if isinstance(sign, str) else sign
+    if before_noun and ("." not in amount or magnitude):
+        return f"{decimal(amount)} {magnitude} {currency.one}".replace("  ", " ")
     if magnitude:
-        return f"{decimal(amount)} {magnitude} {plural}"
+        return f"{decimal(amount)} {magnitude} {currency.many}"
     whole, _, cents = amount.partition(".")
-    if cents and len(cents) != 2:
-        return f"{decimal(amount)} {plural}"
+    if cents and (len(cents) != 2 or not currency.cent):
+        return f"{decimal(amount)} {currency.many}"
     count = int(whole.replace(",", "") or 0)
-    parts = [f"{cardinal(whole)} {unit if count == 1 else plural}"] if count or not int(cents or 0) else []
-    if int(cents or 0):
-        smalls = {"penny": "pence", "fen": "fen"}.get(small, small + "s")
-        parts.append(f"{cardinal(str(int(cents)))} {small if int(cents) == 1 else smalls}")
+    some = int(cents or 0)
+    parts = [f"{cardinal(whole)} {currency.one if count == 1 else currency.many}"] if count or not some else []
+    if some:
+        parts.append(f"{cardinal(str(some))} {currency.cent if some == 1 else currency.cents}")
     return " and ".join(parts)
+
+
+def is_day(years: str, months: str, days: str) -> bool:
+    """True when the calendar has that day."""
+    year_, month, day = int(years), int(months), int(days)
+    return 1 <= month <= 12 and 1 <= day <= monthrange(max(1, year_), month)[1]
 
 
 def date(years: str, months: str, days: str) -> str | None:
     """ "2025", "02", "03" -> "February third twenty twenty five", or None when there is no such day."""
-    month, day = int(months), int(days)
-    if not (1 <= month <= 12 and 1 <= day <= 31):
+    if not is_day(years, months, days):
         return None
-    return f"{MONTHS[month - 1]} {ordinal(str(day))} {year(years)}"
+    return f"{MONTHS[int(months) - 1]} {ordinal(str(int(days)))} {year(years)}"
 
 
-_NUMBER = r"\d[\d,]*(?:\.\d+)?|\.\d+"
-_FRACTIONS = {"1/2": "one half", "1/3": "one third", "2/3": "two thirds", "1/4": "one quarter", "3/4": "three quarters"}
-_DAY = r"\d{1,2}(?:st|nd|rd|th)?"
-_YEAR_AFTER = frozenset(
-    "in by since from of until till before after during around circa year years between to and early late mid".split()
-) | frozenset(month.lower() for month in MONTHS)
+def is_share(text: str) -> bool:
+    """True for "1/2" and "3/4", which a unit follows as "half of a cup"; false for "120/80"."""
+    above, _, below = text.partition("/")
+    return 0 < int(above) < int(below) <= 20
 
 
-def read_number(text: str, before: str = "", after: str = "") -> str | None:
-    """Words for one chunk that starts with a digit, sign or currency, or None when it is no plain number.
-
-    before, after: the neighbouring words in lower case, which decide about years and magnitudes ("$5 million").
-    """
-    if match := re.fullmatch(rf"([-+]?)([$£€¥])({_NUMBER})(k|K|mn|m|M|bn|b|B|T)?", text):
-        sign, symbol, amount, suffix = match.groups()
-        magnitude = _MAGNITUDES.get(suffix or "", "")
-        if not magnitude and after in MAGNITUDES:
-            magnitude = after
-        return ("minus " if sign == "-" else "") + money(symbol, amount, magnitude)
-    if match := re.fullmatch(r"(\d{1,2}):([0-5]\d)(?::[0-5]\d)?((?:[ap]\.?m)?)", text, re.IGNORECASE):
-        hours, minutes, half = match.groups()
-        words = clock(hours, minutes)
-        if half or after in ("am", "pm", "a.m", "p.m", "a", "p"):
-            words = words.removesuffix(" o'clock")
-        return f"{words} {' '.join(half.replace('.', '').lower())}".strip()
-    if match := re.fullmatch(r"(\d{1,2})([ap])\.?m", text, re.IGNORECASE):
-        return f"{cardinal(match[1])} {match[2].lower()} m"
-    if match := re.fullmatch(r"(\d+)(?:st|nd|rd|th)", text, re.IGNORECASE):
-        return ordinal(match[1])
-    if match := re.fullmatch(r"'?(\d0)'?s|(\d{2})(\d0)'?s", text):
-        tens = _TENS[int((match[1] or match[3])[0]) - 2] if (match[1] or match[3])[0] not in "01" else None
-        if tens:
-            return f"{cardinal(match[2])} {tens[:-1]}ies" if match[2] else f"{tens[:-1]}ies"
-    if match := re.fullmatch(rf"(-?(?:{_NUMBER}))%", text):
-        return f"{decimal(match[1])} percent"
-    if match := re.fullmatch(r"(\d{4})-(\d{1,2})-(\d{1,2})", text):
-        return date(*match.groups())
-    if match := re.fullmatch(r"(\d{1,2})/(\d{1,2})/(\d{4})", text):
-        return date(match[3], match[1], match[2])
-    if text in _FRACTIONS:
-        return _FRACTIONS[text]
-    if re.fullmatch(r"\+?\d+(?:-\d+){2,}|\d{3}-\d{4}|\+\d{4,}|0\d+-\d+", text):
-        return ", ".join(by_digit(part) for part in text.split("-"))
-    if match := re.fullmatch(r"(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)(%?)", text):
-        first, second, percent = match.groups()
-        reading = year if len(first) == len(second) == 4 and "." not in text else decimal
-        return f"{reading(first)} to {reading(second)}{' percent' if percent else ''}"
-    if match := re.fullmatch(r"(\d+)/(\d+)", text):
-        return f"{cardinal(match[1])} over {cardinal(match[2])}"
-    if re.fullmatch(r"\d+(?:\.\d+){2,}", text):
-        return " point ".join(cardinal(part) for part in text.split("."))
-    if re.fullmatch(r"(?:1[1-9]|20)\d\d", text) and (before in _YEAR_AFTER or re.fullmatch(_DAY, before)):
-        return year(text)
-    if re.fullmatch(r"\d{1,2}", text) and before.title() in MONTHS and 1 <= int(text) <= 31:
-        return ordinal(text)
-    if re.fullmatch(rf"-?(?:{_NUMBER})", text):
-        whole = text.lstrip("-").partition(".")[0].replace(",", "")
-        return by_digit(text) if len(whole) > 9 and "," not in text else decimal(text)
-    if match := re.fullmatch(rf"(-?(?:{_NUMBER}))(°?[A-Za-z/]*)", text):
-        unit = UNITS.get(match[2])
-        if unit is not None:
-            return f"{decimal(match[1])} {unit.removesuffix('s') if match[1] == '1' else unit}"
-    return None
+def power(exponent: str) -> str:
+    """What is said behind a base for an exponent."""
+    if exponent in ("2", "3"):
+        return "squared" if exponent == "2" else "cubed"
+    return f"to the power of {decimal(exponent)}"

@@ -9,6 +9,7 @@ import unicodedata
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from oscine_engine.text.characters import canonical, is_of_other_script
 from oscine_engine.text.marks import typed_marks
 
 
@@ -19,6 +20,8 @@ class Kind(Enum):
     """One Chinese character."""
     MARK = auto()
     """A typed pronunciation or event mark, one of the added tokens."""
+    OTHER = auto()
+    """One letter, mark or digit of another script."""
     GAP = auto()
     """One blank, punctuation mark or symbol."""
 
@@ -30,59 +33,33 @@ class Token:
 
 
 _LATIN = "A-Za-z\u00aa\u00ba\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff\u0300-\u036f"
-_CORE = f"[{_LATIN}0-9%\u00b0$£€¥&@+]"
-_JOINER = r"(?:://|['.:/_\-#]|(?<=[0-9]),(?=[0-9]))"
-_CHUNK = re.compile(rf"(?:'(?=[A-Za-z])|[-#](?=[$£€¥]?[0-9])|\.(?=[0-9]))?{_CORE}+(?:{_JOINER}{_CORE}+)*")
+RAISED = "²³¹⁰⁴-⁹⁺⁻ⁿ"
+LOWERED = "₀-₉₊₋"
+_CORE = f"[{_LATIN}0-9%‰\u00b0$£€¥₹₩₽₿¢&@+µΩ{RAISED}{LOWERED}]"
+_JOINER = r"(?:://|['.:/_\-#]|(?<=[0-9]),(?=[0-9]{3}(?![0-9])))"
+_CHUNK = re.compile(rf"(?:'(?=[A-Za-z0-9])|[-#](?=[$£€¥₹₩₽₿]?[0-9])|\.(?=[0-9]))?{_CORE}+(?:{_JOINER}{_CORE}+)*")
+_FLAT = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋", "0123456789+-")
+"""Lowered digits are said like others: H₂O."""
+_IN_URL = r"[A-Za-z0-9\u00c0-\u024f%$&@+~_/=#-]"
+_URL = re.compile(rf"(?:https?|ftp)://{_IN_URL}+(?:[.,:;?!'*]+{_IN_URL}+)*", re.IGNORECASE)
+_URL_GOES_ON = re.compile(r"[.,:;?!'*]*")
+_URL_STARTS = re.compile(r"(?:https?|ftp)://", re.IGNORECASE)
+_QUERY = re.compile(r"\?[A-Za-z0-9_.%-]+=[A-Za-z0-9_.%-]+(?:&[A-Za-z0-9_.%=-]+)*")
+_PART_OF_QUERY = re.compile(r"\?[A-Za-z0-9_.%-]*(?:=[A-Za-z0-9_.%&=-]*)?")
+_IN_QUERY = re.compile(r"[A-Za-z0-9_.%&=-]")
 _HAN = re.compile("[\u3007\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]")
 _JOINER_CHARACTER = re.compile(r"['.,:/_\-#]")
+_MORE_JOINED = re.compile(r"['.:/_\-#]|,[0-9]{0,3}")
 _CONTROL = re.compile(r"<\|[^<>|]*\|>")
-_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
+_ATTRIBUTES = r"""(?:\s+[A-Za-z_][\w:.-]*\s*=\s*(?:"[^"<>]*"|'[^'<>]*'|[^\s"'<>=]+))*"""
+_TAG = re.compile(rf"</?[A-Za-z][\w:-]*{_ATTRIBUTES}\s*/?>")
+_PART_OF_TAG = re.compile(
+    rf"""</?(?:[A-Za-z][\w:-]*(?:{_ATTRIBUTES}(?:\s+(?:[A-Za-z_][\w:.-]*\s*(?:=\s*(?:"[^"<>]*|'[^'<>]*|[^\s"'<>=]*)?)?)?)?\s*/?)?)?"""
+)
+_PART_OF_CONTROL = re.compile(r"<\|[^<>|]*\|?")
 _MARK = re.compile(r"\[[^\[\]\s]+\]")
 _TAG_LIMIT = 200
 _MARK_LIMIT = 20
-
-_PLAIN = {
-    **{code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)},
-    **dict.fromkeys((0x00A0, 0x3000, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x0009, 0x000B, 0x000C), " "),
-    **dict.fromkeys((0x000D, 0x0085, 0x2028, 0x2029), "\n"),
-    **dict.fromkeys("’‘ʼ‛´′", "'"),
-    **dict.fromkeys("“”„‟«»《》〈〉「」『』〝〞", '"'),
-    **dict.fromkeys("‐‑‒−", "-"),
-    **dict.fromkeys("–—―─", "—"),
-    **dict.fromkeys("、，﹐،", ","),
-    **dict.fromkeys("。．｡", "."),
-    "；": ";",
-    "：": ":",
-    "？": "?",
-    "！": "!",
-    "…": "...",
-    "‥": "..",
-    "％": "%",
-    "￥": "¥",
-    "￡": "£",
-    "℃": "°C",
-    "℉": "°F",
-    "½": " 1/2",
-    "¼": " 1/4",
-    "¾": " 3/4",
-    "‽": "?!",
-    "¿": "",
-    "¡": "",
-    "×": " x ",
-    "№": "No.",
-    "【": "(",
-    "〔": "(",
-    "】": ")",
-    "〕": ")",
-    "～": "~",
-    "〜": "~",
-    "ﬁ": "fi",
-    "ﬂ": "fl",
-    "㎡": "平方米",
-    "㎞": "公里",
-    "㎏": "公斤",
-}
-_TABLE = {ord(key) if isinstance(key, str) else key: value for key, value in _PLAIN.items()}
 
 
 class Scanner:
@@ -90,14 +67,18 @@ class Scanner:
 
     def __init__(self) -> None:
         self._held = ""
+        self._last = ""
+        """The last character taken in, which tells whether an invisible joiner belongs to a script that needs it."""
 
     def push(self, text: str) -> list[Token]:
         """Tokens that `text` completes."""
-        self._held += _canonical(text)
+        self._held += canonical(text, self._last)
+        self._last = self._held[-1:] or self._last
         return self._take(final=False)
 
     def finish(self) -> list[Token]:
         """All that is left; the scanner is as new afterwards."""
+        self._last = ""
         return self._take(final=True)
 
     def _take(self, final: bool) -> list[Token]:
@@ -114,18 +95,6 @@ class Scanner:
         return tokens
 
 
-def _canonical(text: str) -> str:
-    """Width, quotes, dashes and blanks evened out; invisible characters gone. Acts on each character alone."""
-    text = text.translate(_TABLE)
-    if text.isascii():
-        return text
-    return "".join(
-        unicodedata.normalize("NFKC", c) if "\uf900" <= c <= "\ufaff" else c
-        for c in text
-        if unicodedata.category(c) not in ("Cf", "Cs", "Co", "Cn") and not "\ufe00" <= c <= "\ufe0f"
-    )
-
-
 def _next(text: str, at: int, final: bool) -> tuple[int, Token | None]:
     """End and token at `at`; the end is `at` itself when more characters are needed, the token None when dropped."""
     first = text[at]
@@ -135,34 +104,65 @@ def _next(text: str, at: int, final: bool) -> tuple[int, Token | None]:
         return _bracket(text, at, final)
     if _HAN.match(first):
         return at + 1, Token(Kind.HAN, first)
+    if first == "!" or first == "~":
+        # An image's mark, and what strikes a word out.
+        if at + 1 == len(text) and not final:
+            return at, None
+        following = text[at + 1 : at + 2]
+        if following == {"!": "[", "~": "~"}[first]:
+            return at + (2 if first == "~" else 1), Token(Kind.GAP, " ")
+        return at + 1, Token(Kind.GAP, first)
     if not final and at + 2 >= len(text) and (_JOINER_CHARACTER.match(first)):
         return at, None
+    if _URL_STARTS.match(text, at):
+        return _url(text, at, final)
     chunk = _CHUNK.match(text, at)
     if chunk is None:
-        return at + 1, Token(Kind.GAP, first)
+        kind = Kind.OTHER if is_of_other_script(first) else Kind.GAP
+        return at + 1, Token(kind, first)
     end = chunk.end()
-    if not final and _may_go_on(text[end : end + 4]):
+    if not final and _may_go_on(text[end : end + 4], end + 4 >= len(text)):
         return at, None
-    return end, Token(Kind.CHUNK, unicodedata.normalize("NFC", chunk.group()))
+    if text[end : end + 1] == "?" and re.search(r"[./]", chunk.group()):
+        query = _QUERY.match(text, end)
+        if not final and ((query or _PART_OF_QUERY.match(text, end)).end() == len(text)):  # type: ignore[union-attr]
+            return at, None
+        if query is not None:
+            found = query.group().rstrip(".-")
+            return end + len(found), Token(Kind.CHUNK, chunk.group() + found)
+    return end, Token(Kind.CHUNK, unicodedata.normalize("NFC", chunk.group().translate(_FLAT)))
 
 
-def _may_go_on(rest: str) -> bool:
+def _may_go_on(rest: str, text_ends: bool) -> bool:
     """True when more characters could join what follows a chunk to it."""
-    return rest in ("", ":/", "://") or (len(rest) == 1 and _JOINER_CHARACTER.match(rest) is not None)
+    if len(rest) < 4 or (rest[0] == "," and text_ends):
+        return rest in ("", ":/", "://") or _MORE_JOINED.fullmatch(rest) is not None
+    return False
+
+
+def _url(text: str, at: int, final: bool) -> tuple[int, Token | None]:
+    """An address with its scheme: all up to a blank or a character of no address, but for marks at its end."""
+    found, scheme = _URL.match(text, at), _URL_STARTS.match(text, at)
+    if found is None:
+        end = scheme.end() if scheme is not None else at + 1
+        return (at, None) if not final and end == len(text) else (end, Token(Kind.GAP, " "))
+    behind = _URL_GOES_ON.match(text, found.end())
+    if not final and behind is not None and behind.end() == len(text):
+        return at, None
+    return found.end(), Token(Kind.CHUNK, found.group())
 
 
 def _angle(text: str, at: int, final: bool) -> tuple[int, Token | None]:
-    """A control token (dropped), a tag (dropped unless it is a mark), or a mere sign."""
+    """A control token (dropped), a tag (dropped unless it is a mark), or a sign."""
     found = _CONTROL.match(text, at) or _TAG.match(text, at)
     if found is not None and found.end() - at <= _TAG_LIMIT:
         mark = found.group() in typed_marks()
         return found.end(), Token(Kind.MARK, found.group()) if mark else Token(Kind.GAP, " ")
-    rest = text[at + 1 : at + _TAG_LIMIT]
-    opens = not rest or re.match(r"/?$|\||/?[A-Za-z]", rest) is not None
-    closed = re.search(r"[<>]", rest) is not None or len(rest) == _TAG_LIMIT - 1
-    if opens and not closed and not final:
+    rest = text[at : at + _TAG_LIMIT]
+    part = _PART_OF_TAG.fullmatch(rest) or _PART_OF_CONTROL.fullmatch(rest)
+    if part is not None and len(rest) < _TAG_LIMIT and not final:
         return at, None
-    return at + 1, Token(Kind.GAP, " ")
+    return at + 1, Token(Kind.GAP, "<")
 
 
 def _bracket(text: str, at: int, final: bool) -> tuple[int, Token | None]:
@@ -173,4 +173,4 @@ def _bracket(text: str, at: int, final: bool) -> tuple[int, Token | None]:
     open_ended = re.fullmatch(r"[^\[\]\s]*", rest) is not None and len(rest) < _MARK_LIMIT - 1
     if found is None and open_ended and not final:
         return at, None
-    return at + 1, Token(Kind.GAP, "(")
+    return at + 1, Token(Kind.GAP, "[")

@@ -27,6 +27,8 @@ joined with their successors: that would delay their sound.
 import re
 import unicodedata
 
+from oscine_engine.text.markup import Markup
+
 _WIDE_MARKS = frozenset("。！？｡‼⁇⁈⁉")
 _MARKS = ".!?…"
 _CLOSERS = "\"'”’)]}»›」』】》）*_"
@@ -39,6 +41,8 @@ _TITLES = frozenset(
     "mr mrs ms dr prof st mt gen capt sgt rev fig vs approx dept e.g i.e cf ext rm apt "
     "jan feb apr aug sep sept oct nov dec tues thurs".split()
 )
+_CAPITAL_TITLES = frozenset("Gov Sen Rep Lt Col Maj Hon Ft Mon Tue Wed Thu Fri Sat Sun Figs Pres Ch Vol".split())
+"""With a capital they go on like _TITLES."""
 _DOUBTFUL = frozenset("no nos etc inc ltd co jr sr a.m p.m ave blvd est al vol ed pp min max".split())
 _GOES_ON = frozenset("mr mrs ms dr prof mt gen capt sgt rev fig vs approx e.g i.e cf ext rm apt".split())
 """Before a full stop at the end of what is there, these promise more. Months and St. may well end a sentence."""
@@ -56,7 +60,34 @@ _RECENT = 60
 
 
 class SentenceStream:
-    """Splits one session's text. For every way of cutting a text into pushes the sentences are the same."""
+    """One session's text without what is never said (`markup.py`), cut into sentences. For every way of cutting a text
+    into pushes the sentences are the same."""
+
+    def __init__(self, longest_s: float = 20.0) -> None:
+        self._markup = Markup()
+        self._splitter = Splitter(longest_s)
+
+    @property
+    def pending(self) -> str:
+        """The unfinished sentence so far; the finished one will begin with it."""
+        return self._splitter.pending
+
+    @property
+    def finished(self) -> bool:
+        """What is pending would pass for a sentence, if nothing came behind it."""
+        return self._splitter.finished_with(self._markup.held)
+
+    def push(self, text: str) -> list[str]:
+        """Sentences that `text` finishes, with the blanks behind them."""
+        return self._splitter.push(self._markup.push(text))
+
+    def flush(self) -> list[str]:
+        """What is left, as a last sentence, even if it has nothing to say; the stream is as new afterwards."""
+        return self._splitter.push(self._markup.flush()) + self._splitter.flush()
+
+
+class Splitter:
+    """Splits text, of which no character is lost."""
 
     def __init__(self, longest_s: float = 20.0) -> None:
         self._longest_ms = round(1000 * longest_s)
@@ -72,10 +103,9 @@ class SentenceStream:
         """The unfinished sentence so far; the finished one will begin with it."""
         return self._text
 
-    @property
-    def finished(self) -> bool:
-        """What is pending would pass for a sentence, if nothing came behind it."""
-        return self._speaks and _finished(self._text)
+    def finished_with(self, more: str) -> bool:
+        """What is pending, and `more` behind it, would pass for a sentence, if nothing else came."""
+        return self._speaks and _finished(self._text + more)
 
     def push(self, text: str) -> list[str]:
         """Sentences that `text` finishes, with the blanks behind them."""
@@ -193,7 +223,7 @@ def _ends_before(text: str, following: str) -> bool:
         return True
     word = _LAST_WORD.search(stem)
     name = word.group() if word else ""
-    if name.lower() in _TITLES or (len(name) == 1 and name.isupper() and name != "I"):
+    if name.lower() in _TITLES or name in _CAPITAL_TITLES or (len(name) == 1 and name.isupper() and name != "I"):
         return False
     if name.lower() in ("no", "nos") and following.isdigit():
         return False

@@ -1,67 +1,41 @@
 """Written tokens to spoken items: numbers, abbreviations, addresses and signs become words.
 
-An item depends on the items before it and on the few tokens after it that `_read` asks for; while those are not here,
-tokens wait in the queue. So the items of a text do not depend on how it was cut.
+An item depends on the items before it and on the few tokens after it that its reading asks for; while those are not
+here, tokens wait in the queue. So the items of a text do not depend on how it was cut.
 """
 
 import re
-from dataclasses import dataclass
 
-from oscine_engine.text import numbers_en, numbers_zh
-from oscine_engine.text.chunks import ALWAYS_TITLES, TITLES, WHOLE, of_letters, with_digits
+from oscine_engine.text import numbers_en
+from oscine_engine.text.abbreviations import (
+    ALWAYS_TITLES,
+    BEFORE_NUMBERS,
+    NAMES_FIRST,
+    NUMBERED_BY_ROMANS,
+    ROMANS,
+    RULERS,
+    TITLES,
+    WHOLE,
+    WHOLE_CHINESE,
+    WORDS_TOO,
+)
+from oscine_engine.text.amounts import language_of, read_amount, spoken
+from oscine_engine.text.characters import GREEK
+from oscine_engine.text.chunks import of_letters, with_power
+from oscine_engine.text.context import START, Context
 from oscine_engine.text.items import Item, Spoken, letters, words
+from oscine_engine.text.readings_en import MONTHS_SHORT
 from oscine_engine.text.scan import Kind, Token
+from oscine_engine.text.signs import read_sign
+from oscine_engine.text.tokens import has_digits, position, significant
+from oscine_engine.text.units import APART, CODES, UNITS
 
-_PAUSES = {
-    ",": ",",
-    ".": ".",
-    "?": "?",
-    "!": "!",
-    ";": ";",
-    ":": ":",
-    "\n": "\n",
-    "(": ",",
-    ")": ",",
-    "—": ",",
-    "~": ",",
-}
-_UNITS_APART = frozenset(unit for unit in numbers_en.UNITS if len(unit) > 1 and unit not in ("min", "ms"))
 _NUMBER_WORDS = frozenset(
     "one two three four five six seven eight nine ten eleven twelve fifteen twenty thirty forty fifty o'clock".split()
 )
 _DOTTED = re.compile(r"[A-Za-z](?:\.[A-Za-z])+")
-
-
-@dataclass(frozen=True, slots=True)
-class _Context:
-    """What the tokens read so far leave behind."""
-
-    before: str
-    """The chunk in front, "" at the start of a sentence."""
-    han: str
-    """Up to two Chinese characters directly in front."""
-    after_blank: bool
-    """A blank stands directly in front."""
-    chinese: bool
-    """The last word said was Chinese."""
-
-    def after(self, first: Token, last: Token, read: list[Item]) -> "_Context":
-        """The context behind tokens `first` to `last`, which were read as `read`."""
-        before, chinese = self.before, self.chinese
-        if first.kind is Kind.CHUNK:
-            before = first.text
-        elif first.kind is Kind.HAN or _PAUSES.get(first.text) in (".", "?", "!", "\n"):
-            before = ""
-        for item in read:
-            if item.kind is Spoken.HAN:
-                chinese = True
-            elif item.kind in (Spoken.WORD, Spoken.LETTERS):
-                chinese = False
-        han = (self.han + last.text)[-2:] if last.kind is Kind.HAN else ""
-        return _Context(before, han, _is_blank(last), chinese)
-
-
-_START = _Context("", "", False, False)
+_RAISED = re.compile(r"[⁰¹²³⁴-⁹⁺⁻ⁿ]$")
+_NOTHING: tuple[int, list[Item]] = (0, [])
 
 
 class Verbaliser:
@@ -69,7 +43,7 @@ class Verbaliser:
 
     def __init__(self) -> None:
         self._queue: list[Token] = []
-        self._context = _START
+        self._context = START
 
     def push(self, tokens: list[Token]) -> list[Item]:
         """Items that `tokens` complete."""
@@ -79,7 +53,7 @@ class Verbaliser:
     def finish(self) -> list[Item]:
         """All that is left; as new afterwards."""
         items = self._take(final=True)
-        self._context = _START
+        self._context = START
         return items
 
     def _take(self, final: bool) -> list[Item]:
@@ -96,60 +70,112 @@ class Verbaliser:
         return items
 
 
-def _read(queue: list[Token], at: int, final: bool, context: _Context) -> tuple[int, list[Item]]:
+def _read(queue: list[Token], at: int, final: bool, context: Context) -> tuple[int, list[Item]]:
     """How many tokens from `at` on are settled (0: more are needed) and what they say."""
     token = queue[at]
-    if token.kind is Kind.HAN:
-        return 1, [Item(Spoken.HAN, token.text)]
-    if token.kind is Kind.MARK:
-        return 1, [Item(Spoken.MARK, token.text)]
-    if token.kind is Kind.GAP:
-        return _read_gap(queue, at, final, context)
+    match token.kind:
+        case Kind.HAN:
+            return 1, [Item(Spoken.HAN, token.text)]
+        case Kind.MARK:
+            return 1, [Item(Spoken.MARK, token.text)]
+        case Kind.GAP:
+            return read_sign(queue, at, final, context)
+        case Kind.OTHER:
+            return _read_other(queue, at, final, context)
     return _read_chunk(queue, at, final, context)
 
 
-def _read_gap(queue: list[Token], at: int, final: bool, context: _Context) -> tuple[int, list[Item]]:
-    sign = queue[at].text
-    if sign == "-":
-        # A dash is a pause only with blanks on both sides; elsewhere it merely parts words.
-        if at + 1 == len(queue) and not final:
-            return 0, []
-        blanks = context.after_blank and at + 1 < len(queue) and _is_blank(queue[at + 1])
-        return 1, [Item(Spoken.PAUSE, ",") if blanks else Item(Spoken.BLANK, " ")]
-    if sign in _PAUSES:
-        return 1, [Item(Spoken.PAUSE, _PAUSES[sign])]
-    if sign.isalpha():
-        return 1, [Item(Spoken.OTHER, sign)]
-    return 1, [Item(Spoken.BLANK, " ")]
+def _read_other(queue: list[Token], at: int, final: bool, context: Context) -> tuple[int, list[Item]]:
+    """A letter of another script as it is; a Greek one that stands alone by its name."""
+    letter = queue[at].text
+    if letter not in GREEK or context.language == "other":
+        return 1, [Item(Spoken.OTHER, letter)]
+    if at + 1 == len(queue) and not final:
+        return _NOTHING
+    if at + 1 < len(queue) and queue[at + 1].kind is Kind.OTHER:
+        return 1, [Item(Spoken.OTHER, letter)]
+    following = significant(queue, at + 1)
+    if following is None and not final:
+        return _NOTHING
+    chinese = bool(context.han) or context.in_chinese or (following is not None and following.kind is Kind.HAN)
+    return 1, spoken(GREEK[letter][1], True) if chinese else [
+        Item(Spoken.BLANK, " "),
+        *words(GREEK[letter][0]),
+        Item(Spoken.BLANK, " "),
+    ]
 
 
-def _is_blank(token: Token) -> bool:
-    return token.kind is Kind.GAP and token.text == " "
-
-
-def _read_chunk(queue: list[Token], at: int, final: bool, context: _Context) -> tuple[int, list[Item]]:
+def _read_chunk(queue: list[Token], at: int, final: bool, context: Context) -> tuple[int, list[Item]]:
     chunk = queue[at].text
     lower = chunk.lower()
-    if lower in WHOLE and lower not in ("e.g", "i.e", "etc"):
-        return 1, words(WHOLE[lower])
-    if any(c.isdigit() for c in chunk):
-        after = _significant(queue, at + 1)
+    if has_digits(chunk):
+        return read_amount(queue, at, final, context)
+    if chunk in ("µ", "Ω") and at + 1 < len(queue) and queue[at + 1].kind is Kind.OTHER:
+        return 1, [Item(Spoken.OTHER, "μ" if chunk == "µ" else "Ω")]
+    if (lower in WHOLE or (lower in WHOLE_CHINESE and context.han)) and lower not in ("e.g", "i.e", "etc"):
+        return _read_whole(queue, at, final, context, lower)
+    if _RAISED.search(chunk):
+        if chunk in UNITS and context.before[-1:].isdecimal():
+            return 1, words(UNITS[chunk].many)
+        if at + 1 == len(queue) and not final:
+            return _NOTHING
+        han_next = at + 1 < len(queue) and queue[at + 1].kind is Kind.HAN
+        return 1, with_power(chunk, context.in_chinese or han_next)
+    if chunk in CODES and at + 1 <= len(queue) and (amount := _code_amount(queue, at, final, context)) is not None:
+        return amount
+    if lower in ("am", "pm") and re.fullmatch(r"\d{1,2}(?::\d\d)?", context.before):
+        return 1, letters(chunk)[:-1]
+    if chunk in ROMANS and (read := _roman(queue, at, final, context)) is not None:
+        return read
+    if lower in TITLES or lower in ("no", "nos", "etc", "ph.d", "p", "al") or _DOTTED.fullmatch(chunk):
+        return _abbreviation(queue, at, final, context)
+    if chunk == "A" or (chunk == "a" and (context.before.lower() in _NUMBER_WORDS or context.before.isdecimal())):
+        after = significant(queue, at + 1)
         if after is None and not final:
-            return 0, []
-        read = _number(chunk, context, queue[at + 1] if at + 1 < len(queue) else None, after)
-        if chunk[0] in "$£€¥" and after is not None and after.text.lower() in numbers_en.MAGNITUDES:
-            return queue.index(after, at) + 1 - at, read
-        return 1, read
-    if lower in TITLES or lower in ("no", "etc", "ph.d") or _DOTTED.fullmatch(chunk):
-        return _abbreviation(queue, at, final)
-    if chunk == "A" or (chunk == "a" and (context.before.lower() in _NUMBER_WORDS or context.before.isdigit())):
-        after = _significant(queue, at + 1)
-        if after is None and not final:
-            return 0, []
+            return _NOTHING
         return 1, [Item(Spoken.LETTERS, "A") if _is_letter_a(chunk, after) else Item(Spoken.WORD, chunk)]
-    if chunk in _UNITS_APART and context.before[-1:].isdigit():
-        return 1, words(numbers_en.UNITS[chunk])
+    if chunk in APART and len(chunk) > 1 and context.before[-1:].isdecimal():
+        return 1, words(UNITS[chunk].many)
     return 1, words(of_letters(chunk))
+
+
+def _read_whole(queue: list[Token], at: int, final: bool, context: Context, lower: str) -> tuple[int, list[Item]]:
+    """A chunk that is one sign or one set phrase, in the language around it."""
+    if lower in WHOLE_CHINESE and (context.han or context.in_chinese):
+        return 1, spoken(WHOLE_CHINESE[lower], True)
+    return 1, words(WHOLE[lower])
+
+
+def _code_amount(queue: list[Token], at: int, final: bool, context: Context) -> tuple[int, list[Item]] | None:
+    """ "RMB 300", "USD 20": the amount first, as it is said. None when no amount follows."""
+    start = position(queue, at + 1)
+    if start == len(queue):
+        return None if final else _NOTHING
+    token = queue[start]
+    if token.kind is not Kind.CHUNK or not re.fullmatch(r"\d[\d,]*(?:\.\d+)?", token.text):
+        return None
+    language = language_of(queue, start + 1, final, context)
+    if language is None:
+        return _NOTHING
+    currency = CODES[queue[at].text]
+    if language == "zh":
+        from oscine_engine.text.readings_zh import counted
+
+        return start + 1 - at, spoken(counted(token.text, "") + currency.zh, True)
+    return start + 1 - at, words(numbers_en.money(currency, token.text))
+
+
+def _roman(queue: list[Token], at: int, final: bool, context: Context) -> tuple[int, list[Item]] | None:
+    """Roman numerals behind the words that want one: World War II, Henry VIII. None for any other letters."""
+    chunk, before = queue[at].text, context.before.lower()
+    number = str(ROMANS[chunk])
+    if before in NUMBERED_BY_ROMANS and (
+        chunk != "I" or before not in ("article", "type", "book", "mark", "class", "world")
+    ):
+        return 1, words(numbers_en.cardinal(number))
+    if before in RULERS and context.before[:1].isupper() and len(chunk) > 1 or (before in RULERS and chunk == "V"):
+        return 1, words(f"the {numbers_en.ordinal(number)}")
+    return None
 
 
 def _is_letter_a(chunk: str, after: Token | None) -> bool:
@@ -158,63 +184,69 @@ def _is_letter_a(chunk: str, after: Token | None) -> bool:
         return chunk == "A"
     if after.kind is Kind.CHUNK:
         return _letter(after) or after.text.lower() == "m"
-    return chunk == "A" and after.text in ",.;:?!-\n"
+    return chunk == "A" and (after.kind is Kind.HAN or after.text in ",，.;:?!-\n")
 
 
 def _letter(token: Token) -> bool:
     return len(token.text) == 1 and token.text.isupper() and token.text != "I"
 
 
-def _significant(queue: list[Token], at: int) -> Token | None:
-    """The first token from `at` on that is no blank."""
-    return next((token for token in queue[at:] if not _is_blank(token)), None)
-
-
-def _abbreviation(queue: list[Token], at: int, final: bool) -> tuple[int, list[Item]]:
+def _abbreviation(queue: list[Token], at: int, final: bool, context: Context) -> tuple[int, list[Item]]:
     """A shortened word and its full stop, which is spoken as a pause only where a sentence ends."""
     chunk, lower = queue[at].text, queue[at].text.lower()
     rest = queue[at + 1 :]
     dot = bool(rest) and rest[0].kind is Kind.GAP and rest[0].text == "."
-    if not final and (not rest or (dot and _significant(rest, 1) is None)):
-        return 0, []
-    after = _significant(rest, 1 if dot else 0)
-    if lower == "no":
-        numbered = dot and after is not None and after.kind is Kind.CHUNK and after.text[:1].isdigit()
-        return (2, words("number")) if numbered else (1, words(chunk))
+    if not final and (not rest or (dot and significant(rest, 1) is None)):
+        return _NOTHING
+    after = significant(rest, 1 if dot else 0)
+    numbered = after is not None and after.kind is Kind.CHUNK and after.text.lstrip("#")[:1].isdecimal()
+    if not final and after is None and (lower in MONTHS_SHORT or lower in BEFORE_NUMBERS):
+        return _NOTHING
+    if lower in ("no", "nos"):
+        word = "number" if lower == "no" else "numbers"
+        return (2, words(word)) if dot and numbered else (1, words(chunk))
+    if lower == "p":
+        return (2, words("page")) if dot and numbered else _letters(chunk, dot, after)
+    if lower == "al":
+        return (2 if dot and context.before.lower() == "et" and not _ends(after) else 1), words(chunk)
     if lower in TITLES:
-        if not dot and lower not in ALWAYS_TITLES:
-            return 1, words(chunk)
-        ends = after is None or after.text == "\n"
-        street = lower == "st" and (after is None or not after.text[:1].isupper())
-        word = "street" if street else TITLES[lower]
-        return (2 if dot and not ends else 1), words(word)
+        return _title(chunk, dot, after, numbered, context)
     if lower in ("e.g", "i.e"):
         return (2 if dot else 1), words(WHOLE[lower])
-    # Followed by a capital, or by nothing, the full stop ends a sentence; before another pause that one counts.
-    ends = after is None or after.text == "\n" or (after.kind is Kind.CHUNK and after.text[:1].isupper())
     said = words(WHOLE[lower]) if lower in WHOLE else letters(chunk.upper().split("."))
-    return (2 if dot and not ends else 1), said
+    return (2 if dot and not _ends(after) else 1), said
 
 
-def _number(chunk: str, context: _Context, following: Token | None, after: Token | None) -> list[Item]:
-    """A chunk with digits, in the language of what stands beside it."""
-    han_next = after is not None and after.kind is Kind.HAN
-    beside = bool(context.han) or (following is not None and following.kind is Kind.HAN)
-    english_next = after is not None and after.kind is Kind.CHUNK and not after.text[:1].isdigit()
-    if beside or han_next or (context.chinese and not english_next):
-        characters = numbers_zh.read_number(chunk, after.text if after is not None and han_next else "", context.han)
-        if characters is not None:
-            return [_han(c) for c in characters]
-    said = numbers_en.read_number(chunk, context.before.lower(), after.text.lower() if after is not None else "")
-    if said is None and chunk[0] == "#":
-        said = numbers_en.read_number(chunk[1:])
-        said = None if said is None else f"number {said}"
-    return words(said) if said is not None else with_digits(chunk)
+def _letters(chunk: str, _dot: bool, _after: Token | None) -> tuple[int, list[Item]]:
+    return 1, words(of_letters(chunk))
 
 
-def _han(character: str) -> Item:
-    if character == ",":
-        return Item(Spoken.PAUSE, ",")
-    if character.isascii():
-        return Item(Spoken.LETTERS if character.isalpha() else Spoken.BLANK, character)
-    return Item(Spoken.HAN, character)
+def _ends(after: Token | None) -> bool:
+    """Followed by a capital, or by nothing, the full stop ends a sentence; before another pause that one counts."""
+    return after is None or after.text == "\n" or (after.kind is Kind.CHUNK and after.text[:1].isupper())
+
+
+def _title(chunk: str, dot: bool, after: Token | None, numbered: bool, context: Context) -> tuple[int, list[Item]]:
+    lower = chunk.lower()
+    dated = lower in MONTHS_SHORT and (numbered or context.before[-1:].isdecimal()) and chunk[:1].isupper()
+    if not dot and lower not in ALWAYS_TITLES and not dated and not (lower in BEFORE_NUMBERS and numbered):
+        return 1, words(chunk)
+    nothing = after is None or after.text == "\n"
+    if dot and lower in WORDS_TOO and not dated and lower not in NAMES_FIRST:
+        capital = after is not None and after.kind is Kind.CHUNK and (after.text[:1].isupper() or numbered)
+        if nothing or (chunk.islower() and not numbered) or not (capital or after is None or after.text in ",，)"):
+            return 1, words(chunk)
+    ends = (
+        nothing
+        or (lower in NAMES_FIRST and lower not in ("st",) and _ends(after))
+        or (lower == "st" and context.before2 == "" and nothing)
+    )
+    if lower == "st":
+        street = (
+            after is None
+            or not after.text[:1].isupper()
+            or context.before[:1].isupper()
+            and has_digits(context.before2)
+        )
+        return (2 if dot and not ends else 1), words("street" if street else TITLES[lower])
+    return (2 if dot and not ends else 1), words(TITLES[lower])

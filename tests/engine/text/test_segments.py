@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oscine_engine.text.joining import Joiner
-from oscine_engine.text.segments import SentenceStream
+from oscine_engine.text.segments import SentenceStream, Splitter
 
 PIECES = [
     "Hello",
@@ -63,7 +63,7 @@ texts = st.lists(st.sampled_from(PIECES), max_size=20).map("".join)
 
 
 def split(text: str, cuts: list[int] | None = None, longest_s: float = 20.0) -> list[str]:
-    stream = SentenceStream(longest_s)
+    stream = Splitter(longest_s)
     places = sorted({cut % (len(text) + 1) for cut in cuts or []} | {0, len(text)})
     found = [sentence for a, b in pairwise(places) for sentence in stream.push(text[a:b])]
     return found + stream.flush()

@@ -1,0 +1,278 @@
+"""What is never said, taken out before sentences are cut: code, tool calls, targets of links, escapes.
+
+These may hold full stops, newlines and colons that end nothing, so they go before anybody looks for the end of a
+sentence. Only what may still turn out to be one of them is held back: some characters behind `<`, `]`, `&`, a
+backslash or a backquote. Headings, bullets, emphasis and tables need no look ahead; the scanner and the verbaliser see
+to them.
+
+| written | what is left |
+| --- | --- |
+| code between ``` and ``` or ~~~ and ~~~ | a newline |
+| `<think>`, `<tool_call>` and the like, to the closing tag | a newline |
+| `<!-- comment -->` | nothing |
+| `[text](target)`, `![text](target)` | `[text]`, `![text]` |
+| `word[3]`, `[^3]`, `【4†source】` | `word`, nothing, nothing: marks of sources |
+| `- [ ] task`, `- [x] task` | `- task` |
+| `&amp;`, `&#39;` | `&`, `'` |
+| `\\(`, `\\*`, `\\times`, `\\frac{1}{2}` | nothing, `*`, `×`, `1/2` |
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+_SPECIAL = re.compile(r"[<\[\]&\\`~^【]")
+_BLOCK_NAMES = (
+    "think|thinking|thought|reasoning|scratchpad|reflection|tool|tools|tool_call|tool_calls|tool_use|tool_code|tool_response|"
+    "tool_result|tool_results|function|functions|function_call|function_calls|function_results|invoke|script|style"
+)
+_BLOCK = re.compile(rf"<({_BLOCK_NAMES})(?:[\s=][^<>]*)?>", re.IGNORECASE)
+_BLOCK_LIMIT = 300
+"""Characters of an opening tag."""
+_TARGET = re.compile(r"""\]\(\s*<?(?:[^\s()<>]|\([^\s()<>]*\))*>?(?:\s+(?:"[^"\n]*"|'[^'\n]*'))?\s*\)""")
+_PART_OF_TARGET = re.compile(r"""\]\(\s*<?(?:[^\s()<>]|\([^\s()<>]*\)?)*>?(?:\s+(?:"[^"\n]*"?|'[^'\n]*'?)?\s*)?""")
+_TARGET_LIMIT = 2000
+_SOURCE = re.compile(r"\[\^[\w-]{1,20}\]:?")
+_NUMBERED_SOURCE = re.compile(r"\[\d{1,3}(?:[,，\s–-]+\d{1,3})*\]")
+_PART_OF_SOURCE = re.compile(r"\[(?:\^[\w-]{0,20}|\d{0,3}(?:[,，\s–-]+\d{0,3})*)")
+_LENTICULAR = re.compile(r"【[^【】\n]{0,40}†[^【】\n]{0,80}】")
+_TASK = re.compile(r"\[[ xX]\]")
+_BULLET = re.compile(r"(?:^|\n)[ \t>]*(?:[-*+]|\d{1,3}[.)])[ \t]+$")
+_ENTITIES = {
+    "amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'", "nbsp": " ", "mdash": "—", "ndash": "–", "hellip": "…",
+    "deg": "°", "times": "×", "euro": "€", "pound": "£", "yen": "¥", "copy": "", "reg": "", "trade": "", "rsquo": "’",
+    "lsquo": "‘", "ldquo": "“", "rdquo": "”", "bull": " ", "middot": " ",
+}  # fmt: skip
+_ENTITY = re.compile(r"&(?:([a-z]{2,6})|#(\d{1,6})|#[xX]([0-9a-fA-F]{1,5}));")
+_PART_OF_ENTITY = re.compile(r"&(?:[a-z]{0,6}|#\d{0,6}|#[xX][0-9a-fA-F]{0,5})")
+_COMMANDS = {
+    "times": "×", "cdot": "×", "div": "÷", "pm": "±", "leq": "≤", "le": "≤", "geq": "≥", "ge": "≥", "neq": "≠",
+    "ne": "≠", "approx": "≈", "sim": "~", "sqrt": "√", "pi": "π", "alpha": "α", "beta": "β", "gamma": "γ",
+    "delta": "δ", "Delta": "Δ", "theta": "θ", "lambda": "λ", "mu": "μ", "sigma": "σ", "Sigma": "Σ", "omega": "ω",
+    "Omega": "Ω", "infty": "∞", "to": "→", "rightarrow": "→", "text": "", "textbf": "", "mathrm": "", "mathbf": "",
+    "left": "", "right": "", "quad": " ", "circ": "°", "degree": "°", "ldots": "…", "dots": "…", "n": "\n",
+}  # fmt: skip
+_COMMAND = re.compile(r"\\([A-Za-z]+)")
+_FRACTION = re.compile(r"\\d?frac\{([^{}]{1,40})\}\{([^{}]{1,40})\}")
+_PART_OF_FRACTION = re.compile(r"\\d?frac(?:\{[^{}]{0,40}(?:\}(?:\{[^{}]{0,40})?)?)?")
+_COMMENT_END = "-->"
+_RECENT = 40
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What stands at a special character: its length (0: more is needed), what is left of it, and the end of the block
+    that it opens, "" for none."""
+
+    length: int
+    left: str
+    end: str = ""
+
+
+_MORE = _Found(0, "")
+
+
+class Markup:
+    """Takes a stream of characters; hands out what may be said."""
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._end = ""
+        """What closes the block that is being left out; "" outside."""
+        self._recent = "\n"
+
+    @property
+    def held(self) -> str:
+        """Characters that may yet be part of something that is left out."""
+        return "" if self._end else self._held
+
+    def push(self, text: str) -> str:
+        """What `text` settles."""
+        return self._take(self._held + text, final=False)
+
+    def flush(self) -> str:
+        """What is held back, as it stands. A block that is open ends here."""
+        rest = self._take(self._held, final=True)
+        self._held, self._end, self._recent = "", "", "\n"
+        return rest
+
+    def _take(self, text: str, final: bool) -> str:
+        out: list[str] = []
+        at = 0
+        while at < len(text):
+            if self._end:
+                at = self._leave_out(text, at, out)
+                if self._end:
+                    break
+                continue
+            special = _SPECIAL.search(text, at)
+            if special is None:
+                self._put(text[at:], out)
+                at = len(text)
+                break
+            self._put(text[at : special.start()], out)
+            at = special.start()
+            found = _READERS[text[at]](text, at, self._recent, final)
+            if not found.length and not final:
+                break
+            self._put(found.left if found.length else text[at], out)
+            self._end = found.end
+            at += max(1, found.length)
+        self._held = text[at:]
+        return "".join(out)
+
+    def _put(self, text: str, out: list[str]) -> None:
+        if text:
+            out.append(text)
+            self._recent = (self._recent + text)[-_RECENT:]
+
+    def _leave_out(self, text: str, at: int, out: list[str]) -> int:
+        """Where the open block goes on after `text`, or ends."""
+        end = text.lower().find(self._end, at)
+        if end < 0:
+            return max(at, len(text) - len(self._end) + 1)
+        end += len(self._end)
+        if self._end != _COMMENT_END:
+            self._put("\n", out)
+        self._end = ""
+        return end
+
+
+def _whole(rest: str, part: re.Pattern[str], limit: int, final: bool) -> bool:
+    """True when all of `rest` could be the beginning of something longer."""
+    return not final and len(rest) < limit and part.fullmatch(rest) is not None
+
+
+def _angle(text: str, at: int, _recent: str, final: bool) -> _Found:
+    if (block := _BLOCK.match(text, at)) is not None and block.end() - at <= _BLOCK_LIMIT:
+        return _Found(block.end() - at, "", f"</{block[1].lower()}>")
+    if text.startswith("<!--", at):
+        return _Found(4, "", _COMMENT_END)
+    rest = text[at : at + _BLOCK_LIMIT + 1].lower()
+    if not final and (_opens_block(rest) or "<!--".startswith(rest)):
+        return _MORE
+    return _Found(1, "<")
+
+
+def _opens_block(rest: str) -> bool:
+    """True when `rest`, all there is, could go on to an opening tag of a block."""
+    if ">" in rest or "<" in rest[1:] or len(rest) > _BLOCK_LIMIT:
+        return False
+    name = re.match(r"<([a-z_]*)", rest)
+    if name is None:
+        return False
+    if len(name.group()) == len(rest):
+        return any(block.startswith(name[1]) for block in _BLOCK_NAMES.split("|"))
+    return rest[len(name.group())] in " \t\n=" and name[1] in _BLOCK_NAMES.split("|")
+
+
+def _closing(text: str, at: int, _recent: str, final: bool) -> _Found:
+    """A closing bracket, perhaps with a link's target behind it."""
+    rest = text[at : at + _TARGET_LIMIT]
+    if match := _TARGET.match(rest):
+        return _Found(match.end(), "]")
+    if not final and (rest == "]" or _whole(rest, _PART_OF_TARGET, _TARGET_LIMIT, final)):
+        return _MORE
+    return _Found(1, "]")
+
+
+def _opening(text: str, at: int, recent: str, final: bool) -> _Found:
+    """An opening bracket: a task's box, a source's mark, or anything else."""
+    rest = text[at : at + 64]
+    attached = bool(recent.strip()) and (recent[-1].isalnum() or recent[-1] in ".,;:!?\"')]。，；：！？”’）】%]")
+    if _BULLET.search(recent):
+        if _TASK.match(rest):
+            return _Found(4 if rest[3:4] == " " else 3, "")
+        if not final and re.fullmatch(r"\[[ xX]?", rest):
+            return _MORE
+    if source := _SOURCE.match(rest):
+        return _Found(source.end(), "") if final or source.end() < len(rest) or rest.endswith(":") else _MORE
+    if attached and (source := _NUMBERED_SOURCE.match(rest)):
+        return _Found(source.end(), "")
+    if _whole(rest, _PART_OF_SOURCE, 64, final) and (attached or len(rest) < 2 or rest[1] == "^"):
+        return _MORE
+    return _Found(1, "[")
+
+
+def _lenticular(text: str, at: int, _recent: str, final: bool) -> _Found:
+    """【4†source】; any other text in such brackets is said, so that only digits are waited for."""
+    if match := _LENTICULAR.match(text, at):
+        return _Found(match.end() - at, "")
+    rest = text[at : at + 130]
+    if not final and re.fullmatch(r"【(?:[\d:]{0,9}|[\d:]{1,9}†[^【】\n]{0,80})", rest):
+        return _MORE
+    return _Found(1, "【")
+
+
+def _ampersand(text: str, at: int, _recent: str, final: bool) -> _Found:
+    if match := _ENTITY.match(text, at):
+        name, decimal, hexadecimal = match.groups()
+        if name in _ENTITIES:
+            return _Found(match.end() - at, _ENTITIES[name])
+        code = int(decimal or "0") or int(hexadecimal or "0", 16)
+        if 32 <= code < 0xD800 or 0xE000 <= code < 0x110000:
+            return _Found(match.end() - at, chr(code))
+        return _Found(1, "&")
+    rest = text[at : at + 9]
+    if _whole(rest, _PART_OF_ENTITY, 9, final) and (
+        rest[1:2] == "#" or any(name.startswith(rest[1:]) for name in _ENTITIES)
+    ):
+        return _MORE
+    return _Found(1, "&")
+
+
+def _backslash(text: str, at: int, _recent: str, final: bool) -> _Found:
+    if match := _FRACTION.match(text, at):
+        return _Found(match.end() - at, f"{match[1]}/{match[2]}")
+    rest = text[at : at + 96]
+    if rest == "\\" or _whole(rest, _PART_OF_FRACTION, 96, final):
+        return _MORE if not final else _Found(1, " ")
+    following = rest[1]
+    if following in "()[]":
+        return _Found(2, "")
+    if following.isascii() and not following.isalnum() and not following.isspace() and following != "\\":
+        return _Found(2, following)
+    command = _COMMAND.match(rest)
+    if command is None:
+        return _Found(1, "\\")
+    if (
+        command.end() == len(rest)
+        and not final
+        and any(name.startswith(command[1]) for name in (*_COMMANDS, "frac", "dfrac"))
+    ):
+        return _MORE
+    if command[1] in _COMMANDS:
+        return _Found(command.end(), _COMMANDS[command[1]])
+    return _Found(1, "\\")
+
+
+def _fence(text: str, at: int, recent: str, final: bool) -> _Found:
+    """Three backquotes anywhere, or three tildes at the start of a line, open a block that the same three close."""
+    sign = text[at]
+    if sign == "~" and recent.rstrip(" \t")[-1:] != "\n":
+        return _Found(1, "~")
+    if text.startswith(sign * 3, at):
+        return _Found(3, "", sign * 3)
+    if len(text) - at < 3 and set(text[at:]) == {sign} and not final:
+        return _MORE
+    return _Found(1, sign)
+
+
+def _raised(text: str, at: int, _recent: str, final: bool) -> _Found:
+    """x^{2} is x^2."""
+    if at + 1 == len(text) and not final:
+        return _MORE
+    return _Found(2, "^") if text[at + 1 : at + 2] == "{" else _Found(1, "^")
+
+
+_READERS: dict[str, Callable[[str, int, str, bool], _Found]] = {
+    "<": _angle,
+    "[": _opening,
+    "]": _closing,
+    "【": _lenticular,
+    "&": _ampersand,
+    "\\": _backslash,
+    "`": _fence,
+    "~": _fence,
+    "^": _raised,
+}

@@ -1,0 +1,222 @@
+"""Punctuation marks and symbols: which of them are pauses, which are said, and which merely part words."""
+
+from oscine_engine.text.amounts import language_of, read_amount, spoken
+from oscine_engine.text.chunks import with_power
+from oscine_engine.text.context import Context
+from oscine_engine.text.items import Item, Spoken, words
+from oscine_engine.text.numbers_en import power
+from oscine_engine.text.numbers_zh import power as power_zh
+from oscine_engine.text.scan import Kind, Token
+from oscine_engine.text.stretches import is_phone
+from oscine_engine.text.tokens import has_digits, is_blank, position, significant
+from oscine_engine.text.units import SIGNS
+
+PAUSES = {
+    ",": ",",
+    "，": ",",
+    ".": ".",
+    "?": "?",
+    "!": "!",
+    ";": ";",
+    ":": ":",
+    "\n": "\n",
+    "(": ",",
+    ")": ",",
+    "—": ",",
+    "~": ",",
+    "|": ",",
+    "•": ",",
+    "→": ",",
+}
+_BINARY = frozenset("=≈≠≤≥<>×÷±")
+_UNARY = {
+    "±": ("plus or minus", "正负"),
+    "≈": ("about", "约"),
+    "~": ("about", "约"),
+    "<": ("less than", "小于"),
+    ">": ("more than", "大于"),
+    "≤": ("at most", "小于等于"),
+    "≥": ("at least", "大于等于"),
+    "√": ("the square root of", "根号"),
+    "§": ("section", "第"),
+}
+_RATED = frozenset("元块万角分度米里斤克次人天月年")
+"""Behind these characters a slash means for each."""
+_PERIODS = frozenset("月年天日人次小斤个晚平张件份位周套台瓶盒箱公千克度吨米升分秒课股辆亩户期单包")
+_LOOKING_AHEAD = _BINARY | frozenset(_UNARY) | frozenset("({-*/^∞|")
+_NOTHING: tuple[int, list[Item]] = (0, [])
+_BLANK = Item(Spoken.BLANK, " ")
+
+
+def read_sign(queue: list[Token], at: int, final: bool, context: Context) -> tuple[int, list[Item]]:
+    """How many tokens from the sign at `at` on are settled (0: more are needed) and what they say."""
+    sign = queue[at].text
+    if sign in ".?!;,，:\n" or sign == " ":
+        return 1, [Item(Spoken.PAUSE, PAUSES[sign]) if sign != " " else _BLANK]
+    if sign not in _LOOKING_AHEAD:
+        return 1, [Item(Spoken.PAUSE, PAUSES[sign]) if sign in PAUSES else _BLANK]
+    if at + 1 == len(queue) and not final:
+        return _NOTHING
+    if sign == "|":
+        return 1, [_BLANK if at + 1 < len(queue) and queue[at + 1].text == ">" else Item(Spoken.PAUSE, ",")]
+    if sign in "({":
+        return _opening(queue, at, final, context)
+    if sign == "-":
+        return _dash(queue, at, final, context)
+    if sign == "*":
+        return _star(queue, at, final, context)
+    if sign == "/":
+        following = queue[at + 1] if at + 1 < len(queue) else None
+        counted = bool(context.han) and context.han[-1] in _RATED or (not context.han and has_digits(context.before))
+        rated = counted and following is not None and following.kind is Kind.HAN and following.text in _PERIODS
+        return 1, [Item(Spoken.HAN, "每") if rated else _BLANK]
+    if sign == "^" and context.operand and at + 1 < len(queue) and queue[at + 1].kind is Kind.CHUNK:
+        return _power(queue, at, final, context)
+    if sign == "√" or (sign in _UNARY and not context.operand):
+        return _unary(queue, at, final, context)
+    if sign in _BINARY:
+        return _binary(queue, at, final, context)
+    if sign == "∞":
+        return 1, spoken("无穷大", True) if context.in_chinese else words("infinity")
+    if sign in PAUSES:
+        return 1, [Item(Spoken.PAUSE, PAUSES[sign])]
+    return 1, [_BLANK]
+
+
+def _next(queue: list[Token], at: int, final: bool) -> Token | None:
+    """The next token that is no blank; raises LookupError while it may still come."""
+    token = significant(queue, at + 1)
+    if token is None and not final:
+        raise LookupError
+    return token
+
+
+def _operand(token: Token | None) -> bool:
+    return token is not None and (token.kind is not Kind.GAP or token.text in "(√±-")
+
+
+def _opening(queue: list[Token], at: int, final: bool, _context: Context) -> tuple[int, list[Item]]:
+    """A bracket is a pause, or the beginning of a telephone number: (555) 123-4567."""
+    if queue[at].text == "{":
+        return 1, [_BLANK]
+    following = queue[at + 1] if at + 1 < len(queue) else None
+    if following is None or not (following.text.isdecimal() and 2 <= len(following.text) <= 5):
+        return 1, [Item(Spoken.PAUSE, ",")]
+    closing = queue[at + 2] if at + 2 < len(queue) else None
+    if closing is None:
+        return _NOTHING if not final else (1, [Item(Spoken.PAUSE, ",")])
+    if closing.text != ")":
+        return 1, [Item(Spoken.PAUSE, ",")]
+    start = position(queue, at + 3)
+    if start == len(queue):
+        return _NOTHING if not final else (1, [Item(Spoken.PAUSE, ",")])
+    text = "".join(token.text for token in queue[at : start + 1])
+    if queue[start].kind is not Kind.CHUNK or not is_phone(text):
+        return 1, [Item(Spoken.PAUSE, ",")]
+    language = language_of(queue, start + 1, final, _context)
+    if language is None:
+        return _NOTHING
+    from oscine_engine.text import numbers_en, numbers_zh
+
+    groups = [following.text, *queue[start].text.split("-")]
+    if language == "zh":
+        return start + 1 - at, spoken(",".join(map(numbers_zh.by_digit, groups)), True)
+    return start + 1 - at, words(", ".join(map(numbers_en.by_digit, groups)))
+
+
+def _dash(queue: list[Token], at: int, final: bool, context: Context) -> tuple[int, list[Item]]:
+    """A dash is a pause only with blanks on both sides; in a sum it is a minus; elsewhere it merely parts words."""
+    following = queue[at + 1] if at + 1 < len(queue) else None
+    if not (context.after_blank and following is not None and is_blank(following)):
+        return 1, [_BLANK]
+    if context.operand and len(context.before) == 1 and context.before != "I":
+        start = position(queue, at + 1)
+        if start == len(queue) and not final:
+            return _NOTHING
+        small = start < len(queue) and queue[start].kind is Kind.CHUNK and len(queue[start].text) <= 2
+        beyond = significant(queue, start + 1)
+        if small and beyond is None and not final and not context.equation:
+            return _NOTHING
+        if small and (context.equation or (beyond is not None and beyond.text == "=")):
+            return 1, _said("-", context)
+    return 1, [Item(Spoken.PAUSE, ",")]
+
+
+def _star(queue: list[Token], at: int, final: bool, context: Context) -> tuple[int, list[Item]]:
+    """Emphasis is not said; where it began the sentence, as a stage direction does, its end is a pause."""
+    if not context.starred or context.after_blank:
+        return 1, [_BLANK]
+    after = at
+    while after < len(queue) and queue[after].text == "*":
+        after += 1
+    if after == len(queue) and not final:
+        return _NOTHING
+    if after == len(queue) or not is_blank(queue[after]):
+        return after - at, [_BLANK]
+    start = position(queue, after)
+    if start == len(queue):
+        return (after - at, [_BLANK]) if final else _NOTHING
+    begins = queue[start].kind is Kind.HAN or (queue[start].kind is Kind.CHUNK and queue[start].text[:1].isupper())
+    return after - at, [Item(Spoken.PAUSE, ",") if begins else _BLANK]
+
+
+def _power(queue: list[Token], at: int, final: bool, context: Context) -> tuple[int, list[Item]]:
+    exponent = queue[at + 1].text
+    if not exponent.lstrip("-+").isdecimal():
+        if exponent == "n" or exponent.isalpha():
+            said = with_power("ⁿ", context.in_chinese) if exponent == "n" else words(f"to the power of {exponent}")
+            return 2, said
+        return 1, [_BLANK]
+    return 2, spoken(power_zh("", exponent), True) if context.in_chinese else words(power(exponent))
+
+
+def _unary(queue: list[Token], at: int, final: bool, context: Context) -> tuple[int, list[Item]]:
+    """A sign in front of a number: about, more than, the square root of."""
+    sign, following = queue[at].text, queue[at + 1] if at + 1 < len(queue) else None
+    number = following is not None and following.kind is Kind.CHUNK and (has_digits(following.text) or sign == "√")
+    if following is not None and is_blank(following) and sign in "≈±√≤≥":
+        start = position(queue, at + 1)
+        if start == len(queue) and not final:
+            return _NOTHING
+        number = start < len(queue) and queue[start].kind is Kind.CHUNK
+    if not number or following is None:
+        return 1, [Item(Spoken.PAUSE, PAUSES[sign]) if sign in PAUSES else _BLANK]
+    used, _ = read_amount(queue, position(queue, at + 1), final, context) if has_digits(following.text) else (1, [])
+    if not used:
+        return _NOTHING
+    language = "zh" if context.han else language_of(queue, position(queue, at + 1) + used, final, context)
+    if language is None:
+        return _NOTHING
+    return 1, [*spoken(_UNARY[sign][1], True)] if language == "zh" else [*words(_UNARY[sign][0]), _BLANK]
+
+
+def _binary(queue: list[Token], at: int, final: bool, context: Context) -> tuple[int, list[Item]]:
+    """A sign between two operands."""
+    sign = queue[at].text
+    following = significant(queue, at + 1)
+    if following is None and not final:
+        return _NOTHING
+    questioned = sign == "=" and following is not None and following.text == "?"
+    if not context.operand or not (_operand(following) or questioned):
+        return 1, [Item(Spoken.PAUSE, ",") if sign == ">" and context.operand else _BLANK]
+    if sign in "<>" and following is not None:
+        blanks = context.after_blank and is_blank(queue[at + 1])
+        if sign == "<" and following.text == "3" and not blanks and context.before[-1:].isalpha():
+            return position(queue, at + 1) + 1 - at, [_BLANK]
+        known = (
+            has_digits(context.before)
+            or has_digits(following.text)
+            or (len(context.before) == 1 and context.before != "I")
+        )
+        if not known:
+            return 1, [Item(Spoken.PAUSE, ",") if sign == ">" and blanks else _BLANK]
+    chinese_next = following is not None and following.kind is Kind.HAN
+    if chinese_next and not context.language:
+        return 1, spoken(SIGNS[sign][1], True)
+    return 1, _said(sign, context)
+
+
+def _said(sign: str, context: Context) -> list[Item]:
+    if context.in_chinese:
+        return spoken("乘" if sign == "×" else SIGNS[sign][1], True)
+    return [_BLANK, *words(SIGNS[sign][0]), _BLANK]

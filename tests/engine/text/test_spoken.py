@@ -1,0 +1,53 @@
+"""However a text is cut into messages, the same words are said, and the first ones are not late."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oscine_engine.text.spoken import SpokenStream, spoken
+from tests.engine.text.test_cases import CHINESE, ENGLISH
+from tests.engine.text.test_incremental import PIECES
+
+CASES = [written for written, _ in ENGLISH + CHINESE]
+SIGNS = """= + - * / ^ ~ < > | # ` $ % & @ ( ) [ ] { } \\ _ ' " × ÷ ± ≈ ≤ √ → ° ² ₂ µ π ½ ① ， 。 、 ： ； ~ ``` ~~~
+]( ](x.y)
+<think> </think> <tool_call> <!-- --> [^1] [1] \\( \\frac{1}{2} \\n &amp; &lt http://a.b/c?d=1 ** ![ (555) 123-4567
+ft. = 6 RMB USD Mon. May 1/2 cup 万 年级 度 1,23 1,234 12:3 13800138000 km 3× 10⁸ www. .com""".split()
+texts = st.lists(
+    st.sampled_from(CASES) | st.sampled_from([*PIECES, *SIGNS, "- [ ] ", " - ", " 4 ", "\n"]), max_size=6
+).map("".join)
+
+
+def cut(text: str, places: list[int]) -> list[str]:
+    edges = sorted({place % (len(text) + 1) for place in places} | {0, len(text)})
+    return [text[a:b] for a, b in pairwise(edges)]
+
+
+def in_messages(messages: list[str]) -> str:
+    stream = SpokenStream()
+    return "".join(map(stream.push, messages)) + stream.finish()
+
+
+@given(text=texts, places=st.lists(st.integers(0, 300), max_size=12))
+@settings(max_examples=400, deadline=None)
+def test_any_cut_into_messages_says_the_same(text: str, places: list[int]) -> None:
+    assert in_messages(cut(text, places)) == spoken(text)
+
+
+@given(text=texts)
+@settings(max_examples=200, deadline=None)
+def test_single_characters_say_the_same(text: str) -> None:
+    assert in_messages(list(text)) == spoken(text)
+
+
+@pytest.mark.parametrize("text", CASES)
+def test_every_case_says_the_same_character_by_character(text: str) -> None:
+    assert in_messages(list(text)) == spoken(text)
+
+
+@given(text=st.text(max_size=40), places=st.lists(st.integers(0, 40), max_size=6))
+@settings(max_examples=200, deadline=None)
+def test_no_text_whatever_fails(text: str, places: list[int]) -> None:
+    assert in_messages(cut(text, places)) == spoken(text)
