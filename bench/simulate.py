@@ -38,7 +38,7 @@ from bench.simulation.fleet import Failures, run
 from bench.simulation.load import Load
 from bench.simulation.plan import plan
 from bench.simulation.policies import POLICIES
-from bench.simulation.profiles import PROFILES, Profile
+from bench.simulation.profiles import PROFILES, Profile, guessing
 from bench.simulation.report import draw, summary, table
 from oscine_engine.scheduler.admission import UTILISATION, Limits
 from oscine_engine.scheduler.costs import CostModel
@@ -46,7 +46,7 @@ from oscine_engine.scheduler.costs import CostModel
 
 def simulate(options: argparse.Namespace, profile: Profile, policy: str, rps: float) -> dict[str, Any]:
     chosen = POLICIES[policy]
-    voice = replace(chosen.voice, ids_per_step=options.ids_per_step)
+    voice = chosen.voice
     load = Load(rps, options.seconds, mean_s=options.mean, text_rate=options.text_rate)
     devices = options.fleet or 1
     seeds = random.Random(options.seed)
@@ -76,7 +76,9 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--mean", type=float, default=4.4, help="seconds of an utterance on average (4.4)")
     parser.add_argument("--text-rate", type=float, help="text ids a second; without, the text is there at once")
-    parser.add_argument("--ids-per-step", type=float, default=1.0, help="speech ids a step, with drafts (1)")
+    parser.add_argument(
+        "--acceptance", type=float, metavar="IDS", help="ids that a step of seven guesses says; without, none are made"
+    )
     parser.add_argument("--noise", type=float, nargs=2, default=(1.0, 1.0), metavar=("LOW", "HIGH"))
     parser.add_argument(
         "--limit", type=float, default=UTILISATION, help="utilisation that admission allows (%(default)s)"
@@ -99,6 +101,8 @@ def policies() -> str:
 def main() -> None:
     options = arguments().parse_args()
     profile = PROFILES[options.profile]
+    if options.acceptance is not None:
+        profile = guessing(profile, options.acceptance)
     if options.costs:
         profile = replace(profile, costs=CostModel.from_json(json.loads(options.costs.read_text())), source="measured")
     if options.plan:

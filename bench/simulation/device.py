@@ -1,6 +1,5 @@
 """A device whose time is counted: one loop over three stages, with the engine's own scheduler in it."""
 
-import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -44,9 +43,8 @@ class Simulated(Protocol):
 def pace(voice: Voice) -> Pace:
     """What admission should know of speech that begins like this."""
     return Pace(
-        lm_steps_per_s=25 / voice.ids_per_step,
         euler_steps=EULER_STEPS,
-        first_lm_steps=math.ceil(voice.first_ids / voice.ids_per_step),
+        first_ids=voice.first_ids,
         prompt_rows=voice.prompt_rows,
         context_frames=voice.prompt_frames + 750,
     )
@@ -54,7 +52,7 @@ def pace(voice: Voice) -> Pace:
 
 def alone_s(costs: CostModel, voice: Voice) -> float:
     """Seconds in which the policy can promise a chunk and its look-ahead of ids, with the device to itself."""
-    lm = (LOOK_AHEAD + 25) / voice.ids_per_step * costs.tick_s(Stage.LM, 1)
+    lm = (LOOK_AHEAD + 25) * costs.an_id(1) * costs.correction[Stage.LM]
     flow = EULER_STEPS * costs.tick_s(Stage.FLOW, 1, voice.prompt_frames)
     return RULES.margin * (lm + flow + costs.tick_s(Stage.VOCODER, 1))
 
@@ -88,7 +86,7 @@ class Loop:
         self._truth = truth or Truth()
         self._alone_s = alone_s(profile.costs, voice)
         self._held: list[Stream] = []
-        self._running: tuple[Stage, list[Stream]] | None = None
+        self._running: tuple[Stage, list[Stream], float] | None = None
         self._ends = 0.0
 
     def offer(self, stream: Stream, now: float) -> Refusal | None:
@@ -103,10 +101,10 @@ class Loop:
         if self._running is not None:
             if now < self._ends:
                 return self._ends
-            stage, members = self._running
+            stage, members, ids = self._running
             self._running = None
             for stream in members:
-                self._made(stream, stream.run(stage), now)
+                self._made(stream, stream.run(stage, ids), now)
         views = []
         for stream in self.streams:
             if stream.waits_for_text and stream.changes_at <= now:
@@ -124,12 +122,15 @@ class Loop:
         seen = [stream.view(now) for stream in members]
         rows = sum(view.lm_rows for view in seen) if tick.stage is Stage.LM else len(seen)
         context = sum(view.context_frames for view in seen)
-        seconds = self._true_costs.tick_s(tick.stage, rows, context) * self._truth.factor(self._rng) + self._host_s
-        self.costs = self.costs.observed(tick.stage, rows, context, seconds)
+        guesses = self.costs.best_guesses(len(members)) if tick.stage is Stage.LM else None
+        ids = 1.0 if guesses is None or self.costs.guesses is None else self.costs.guesses.ids(guesses)
+        exact = self._true_costs.tick_s(tick.stage, rows, context, guesses)
+        seconds = exact * self._truth.factor(self._rng) + self._host_s
+        self.costs = self.costs.observed(tick.stage, rows, context, seconds, guesses)
         self.busy_s += seconds
         self.ticks += 1
         self.rows += len(members)
-        self._running, self._ends = (tick.stage, members), now + seconds
+        self._running, self._ends = (tick.stage, members, ids), now + seconds
         return self._ends
 
     def _made(self, stream: Stream, seconds: float, now: float) -> None:

@@ -68,8 +68,10 @@ class TwoProcesses:
     def wake(self, now: float) -> float:
         self._advance(now)
         if self._reading and self._reading_s <= 1e-12:
+            guesses = self._costs.guesses
+            ids = 1.0 if guesses is None else guesses.ids(guesses.best(len(self._reading)))
             for stream in self._reading:
-                stream.run(Stage.LM)
+                stream.run(Stage.LM, ids)
             self._reading = []
         if self._batch and self._batch_s <= 1e-12:
             self._finish_batch(now)

@@ -21,16 +21,14 @@ NEVER = math.inf
 class Voice:
     """How speech begins. first_ids: speech ids before the first chunk can start, of which it takes `first_tokens`.
 
-    prompt_frames: finished frames of the voice. prompt_rows: positions read before the first speech id. ids_per_step:
-    ids that a language model step yields on average, more than 1 with accepted drafts. credit_s: seconds of sound a
-    stream may be ahead of its listener.
+    prompt_frames: finished frames of the voice. prompt_rows: positions read before the first speech id. credit_s:
+    seconds of sound a stream may be ahead of its listener.
     """
 
     first_tokens: int = 10
     first_ids: int = 13
     prompt_frames: int = 150
     prompt_rows: int = 140
-    ids_per_step: float = 1.0
     credit_s: float = 10.0
     lm_ahead: float = LM_AHEAD
 
@@ -140,7 +138,7 @@ class Stream:
             else:
                 self._good_until = min(self._good_until, free_at)
         else:
-            ids_left = math.ceil((self._needs_ids() - self.ids) / self.voice.ids_per_step)
+            ids_left = math.ceil(self._needs_ids() - self.ids)
         self.waits_for_text = unwritten and not ready
         return StreamView(
             arrived=self.arrived,
@@ -157,8 +155,8 @@ class Stream:
     def context_frames(self) -> int:
         return self.voice.prompt_frames + 2 * CHUNK * self.chunk
 
-    def run(self, stage: Stage) -> float:
-        """Take part in a tick; gives the seconds of sound it made."""
+    def run(self, stage: Stage, ids: float = 1.0) -> float:
+        """Take part in a tick; gives the seconds of sound it made. ids: that a language model step says on average."""
         self.touch()
         match stage:
             case Stage.LM:
@@ -166,7 +164,7 @@ class Stream:
                 if self.ids >= self.utterance.ids:
                     self.ids_ended = True
                 else:
-                    self.ids = min(self.ids + self.voice.ids_per_step, float(self.utterance.ids))
+                    self.ids = min(self.ids + ids, float(self.utterance.ids))
             case Stage.FLOW:
                 self.euler += 1
                 if self.euler == EULER_STEPS:

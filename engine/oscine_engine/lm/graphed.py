@@ -153,6 +153,7 @@ class GraphedLM(LMRunner):
         many = choices_of(count, few=False) if choices is None else few
         if not 0 <= many[0] <= many[-1] <= count:
             raise ValueError(f"of {count} guesses a step cannot have {many}")
+        self.choices = many
         self._lots = None
         if forced_acceptance is not None:
             self._lots = torch.from_numpy(lots(forced_acceptance, count)).to(self.device)
@@ -192,6 +193,11 @@ class GraphedLM(LMRunner):
                 rows, _, _, streams, draws, _ = tick.shape
                 progress(f"language model, {rows} rows, {streams} streams, {draws - 1} guesses")
             tick.capture(self._graphs)
+
+    @property
+    def chances(self) -> tuple[float, ...]:
+        """Of each guess, that it comes true if those before it did, of late."""
+        return self.acceptance.chances
 
     def step(self, streams: list[LMStream], guesses: int | None = None) -> list[list[int]]:
         """As LMRunner.step. guesses: that are checked and made for each stream, or the next more that there is a graph

@@ -37,7 +37,19 @@ class LanguageModel(Protocol):
 
     def close(self, stream: LMStream) -> None: ...
 
-    def step(self, streams: list[LMStream]) -> list[list[int]]: ...
+    @property
+    def choices(self) -> tuple[int, ...]:
+        """Numbers of guesses that a step may have, from 0 on."""
+        ...
+
+    @property
+    def chances(self) -> tuple[float, ...]:
+        """Of each guess, that it comes true if those before it did; the same object until they have changed."""
+        ...
+
+    def step(self, streams: list[LMStream], guesses: int | None = None) -> list[list[int]]:
+        """guesses: that the step should check and make for each stream; None: as many as it can."""
+        ...
 
     def rewind(self, stream: LMStream, keep: int, seed: int) -> None: ...
 

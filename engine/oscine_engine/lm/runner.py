@@ -33,6 +33,12 @@ class LMRunner:
     """
 
     costs: Costs | None = None
+    choices: tuple[int, ...] = (0,)
+
+    @property
+    def chances(self) -> tuple[float, ...]:
+        """It guesses nothing."""
+        return ()
 
     def __init__(
         self,
@@ -89,7 +95,7 @@ class LMRunner:
         return sum(self._new_pages(s, s.machine.num_pending) for s in streams if s.wants_step)
 
     @torch.inference_mode()
-    def step(self, streams: list[LMStream]) -> list[list[int]]:
+    def step(self, streams: list[LMStream], guesses: int | None = None) -> list[list[int]]:
         """Feed every stream what waits, and let those speak that are to: the speech ids that each stream said.
 
         Streams without inputs are passed over. A stream whose logits are not finite, or whose id is not legal, ends

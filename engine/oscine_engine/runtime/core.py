@@ -7,11 +7,10 @@ which `Stages` allows; whoever raises alone is at fault.
 """
 
 import logging
-import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -53,11 +52,15 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """A tick that was taken, and by when it was begun. cpu_s: of this thread, up to when it was let go."""
+    """A tick that was taken, and by when it was begun. guesses: that a step of the language model was to have.
+
+    cpu_s: of this thread, up to when it was let go.
+    """
 
     stage: Stage
     rows: int
     context: int
+    guesses: int | None
     seeds: tuple[int, ...]
     began: float
     cpu_s: float
@@ -103,7 +106,7 @@ class Core:
     def admit(self, options: StreamOptions, deliver: Deliver) -> Stream:
         """Let a stream in. Raises Overloaded with a hint, or InvalidInput for a voice that can never fit."""
         now = self._clock()
-        refusal = self._door.ask(self._views(now), self.costs, now, self.bounds.limits, self._pace())
+        refusal = self._door.ask(self._views(now), self.costs, now, self.bounds.limits, self.bounds.pace)
         if refusal is not None:
             raise Overloaded(f"{refusal.reason}; try again", refusal.retry_after_s)
         lane = Lane(self.stages.voices.pin(options.voice), credit=self._credit)
@@ -111,17 +114,6 @@ class Core:
         self.streams.append(stream)
         self._touch(stream)
         return stream
-
-    def _pace(self) -> Pace:
-        """As given, with as many ids a step as are said of late."""
-        pace, ids = self.bounds.pace, self.stages.ids_per_step
-        if ids == 1.0:
-            return pace
-        return replace(
-            pace,
-            lm_steps_per_s=pace.lm_steps_per_s / ids,
-            first_lm_steps=math.ceil(pace.first_lm_steps / ids),
-        )
 
     def speak(self, stream: Stream, steps: Sequence[Step], *, mark: bool = False, end: bool = False) -> None:
         """Take the planner's steps. Text that does not fit the stream's share of memory ends it with InvalidInput."""
@@ -264,13 +256,14 @@ class Core:
         stage, members = tick.stage, [self.streams[place] for place in tick.members]
         rows, context = self._size(tick, members, views)
         building = {id(s.lane.voice) for s in members if s.lane.voice.prefix is None} if stage is Stage.FLOW else ()
+        guesses = self.costs.best_guesses(len(members)) if stage is Stage.LM else None
         began, cpu = self._clock(), time.thread_time()
-        outcomes = self._attempt(stage, members)
+        outcomes = self._attempt(stage, members, guesses)
         failed = isinstance(outcomes, Exception)
         if isinstance(outcomes, Exception):
             outcomes = [self._alone(stage, stream, outcomes, len(members)) for stream in members]
         seeds = tuple([stream.options.seed for stream in members]) if self.observe is not None else ()
-        self._under_way.append(_Taken(stage, rows, context, seeds, began, time.thread_time() - cpu))
+        self._under_way.append(_Taken(stage, rows, context, guesses, seeds, began, time.thread_time() - cpu))
         if failed or stage is not Stage.FLOW or not self.stages.flow.pending:
             self._account(self._clock(), learn=not failed)
         for stream, outcome in zip(members, outcomes, strict=True):
@@ -289,14 +282,17 @@ class Core:
         spent = now - ticks[0].began
         shares = [1.0]
         if len(ticks) > 1:
-            expected = [self.costs.tick_s(tick.stage, tick.rows, tick.context) for tick in ticks]
+            expected = [self.costs.tick_s(tick.stage, tick.rows, tick.context, tick.guesses) for tick in ticks]
             shares = [seconds / sum(expected) for seconds in expected]
         for tick, share in zip(ticks, shares, strict=True):
             seconds = spent * share
             if learn:
-                self.costs = self.costs.observed(tick.stage, tick.rows, tick.context, seconds)
+                self.costs = self.costs.observed(tick.stage, tick.rows, tick.context, seconds, tick.guesses)
             if self.observe is not None:
                 self.observe(trace.Ticked(tick.stage, tick.seeds, tick.began, seconds, tick.cpu_s))
+        chances = self.stages.lm.chances
+        if self.costs.guesses is not None and self.costs.guesses.chances is not chances:
+            self.costs = self.costs.with_chances(chances)
 
     def _size(self, tick: Tick, members: Sequence[Stream], views: Sequence[StreamView]) -> tuple[int, int]:
         """Rows and context of a tick; streams that wait for one voice share its row."""
@@ -310,13 +306,15 @@ class Core:
             frames[id(lane.voice if lane.voice.prefix is None else lane)] = views[place].context_frames
         return len(frames), sum(frames.values())
 
-    def _attempt(self, stage: Stage, members: Sequence[Stream]) -> Sequence[Outcome] | Exception:
+    def _attempt(
+        self, stage: Stage, members: Sequence[Stream], guesses: int | None = None
+    ) -> Sequence[Outcome] | Exception:
         """The tick for all members at once: each one's outcome, or what was raised, with nothing changed."""
         lanes = [stream.lane for stream in members]
         try:
             match stage:
                 case Stage.LM:
-                    return self.stages.read(lanes)
+                    return self.stages.read(lanes, guesses)
                 case Stage.FLOW:
                     return self.stages.denoise(lanes)
                 case Stage.VOCODER:

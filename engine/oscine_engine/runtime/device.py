@@ -320,10 +320,10 @@ class Device:
         self.voice_cache.warm(self._voices)
         frames = [config.token_mel_ratio * voice.flow_speech_tokens.numel() for voice in self._voices.values()]
         pace = Pace(
-            lm_steps_per_s=config.input_frame_rate,
+            ids_per_s=config.input_frame_rate,
             euler_steps=self.flow.n_timesteps,
             prompt_rows=self._prompt_rows(),
-            first_lm_steps=self._head_start + config.pre_lookahead_len,
+            first_ids=self._head_start + config.pre_lookahead_len,
             context_frames=max(frames, default=0) + self._longest * config.token_mel_ratio // 2,
         )
         bounds = Limits(limits.max_streams, limits.utilisation)

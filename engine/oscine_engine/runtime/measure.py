@@ -15,7 +15,7 @@ from oscine_engine.flow.stream import FlowStream
 from oscine_engine.flow.streams import FlowStreams
 from oscine_engine.lm.interleave import Prompt
 from oscine_engine.lm.port import LanguageModel
-from oscine_engine.scheduler.costs import CostModel
+from oscine_engine.scheduler.costs import CostModel, Curve, GuessCosts
 from oscine_engine.vocoder.runner import VocoderRunner
 
 REPEATS = 3
@@ -41,12 +41,17 @@ def measure(
     budget_s = STEPPED_BUDGET_S if stepped else BUDGET_S
     # A fixed batch has a context of its own price, so it is measured at every size.
     far = min(most_rows, flow.pool.num_free // FAR_PAGES) if stepped else 1
-    return CostModel.measured(
-        lm=lm.costs or _measured(lm, most_rows, budget_s, stepped=stepped),
+    steps = [(0, lm.costs)] if lm.costs else _steps(lm, most_rows, budget_s, stepped=stepped)
+    costs = CostModel.measured(
+        lm=steps[0][1],
         flow=[*_flow_points(flow, most_rows, 1, budget_s), *_flow_points(flow, max(1, far), FAR_PAGES, budget_s)],
         vocoder=_vocoder_points(vocoder, most_rows, budget_s),
         stepped=stepped,
     )
+    if len(steps) == 1:
+        return costs
+    curves = tuple((guesses, Curve.through(points, stepped=stepped)) for guesses, points in steps)
+    return costs.guessing(GuessCosts(curves, lm.chances))
 
 
 def _rows(most: int) -> list[int]:
@@ -72,15 +77,23 @@ def _fastest(tick: Callable[[], object], repeats: int = REPEATS) -> float:
     return best
 
 
-def _measured(lm: LanguageModel, most_rows: int, budget_s: float, *, stepped: bool) -> list[tuple[int, float]]:
-    # With guesses a step says several ids, and a sentence must not end while it is measured.
-    said = _lm_points(lm, most_rows, budget_s, 100 if stepped else 30)
-    largest = max(READ_ROWS, 2 * most_rows)
-    reads = [rows for rows in STEPPED_READ_ROWS if rows > said[-1][0]] if stepped else [largest]
-    return [*said, *_read_points(lm, reads, budget_s)]
+def _steps(
+    lm: LanguageModel, most_rows: int, budget_s: float, *, stepped: bool
+) -> list[tuple[int, list[tuple[int, float]]]]:
+    """Steps by their guesses: decoding and reading."""
+    found = []
+    for guesses in lm.choices:
+        # With guesses a step says several ids, and a sentence must not end while it is measured.
+        said = _lm_points(lm, most_rows, budget_s, 100 if stepped else 30, guesses)
+        largest = max(READ_ROWS, 2 * most_rows)
+        reads = [rows for rows in STEPPED_READ_ROWS if rows > said[-1][0]] if stepped else [largest]
+        found.append((guesses, [*said, *_read_points(lm, reads, budget_s, guesses)]))
+    return found
 
 
-def _lm_points(runner: LanguageModel, most: int, budget_s: float, text_ids: int) -> list[tuple[int, float]]:
+def _lm_points(
+    runner: LanguageModel, most: int, budget_s: float, text_ids: int, guesses: int
+) -> list[tuple[int, float]]:
     """Decoding steps of so many streams, after a text of `text_ids`."""
     streams = [runner.open(Prompt(), seed=seed) for seed in range(most)]
     points = []
@@ -88,10 +101,10 @@ def _lm_points(runner: LanguageModel, most: int, budget_s: float, text_ids: int)
         for stream in streams:
             stream.add_text([0] * text_ids)
             stream.end_text()
-        runner.step(streams)
+        runner.step(streams, guesses)
         began = time.perf_counter()
         for rows in _rows(most):
-            points.append((rows, _fastest(partial(runner.step, streams[:rows]))))
+            points.append((rows, _fastest(partial(runner.step, streams[:rows], guesses))))
             if time.perf_counter() - began > budget_s:
                 break
     finally:
@@ -100,7 +113,7 @@ def _lm_points(runner: LanguageModel, most: int, budget_s: float, text_ids: int)
     return points
 
 
-def _read_points(runner: LanguageModel, sizes: Sequence[int], budget_s: float) -> list[tuple[int, float]]:
+def _read_points(runner: LanguageModel, sizes: Sequence[int], budget_s: float, guesses: int) -> list[tuple[int, float]]:
     """Texts of so many positions, read at once."""
 
     def read(rows: int) -> None:
@@ -108,7 +121,7 @@ def _read_points(runner: LanguageModel, sizes: Sequence[int], budget_s: float) -
         stream.add_text([0] * (rows - 2))
         stream.end_text()
         try:
-            runner.step([stream])
+            runner.step([stream], guesses)
         finally:
             runner.close(stream)
 

@@ -6,7 +6,6 @@ taken again, with fewer of them.
 """
 
 import logging
-import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, ParamSpec, TypeAlias, TypeVar
 
@@ -48,8 +47,6 @@ SETS: tuple[frozenset[Stage], ...] = tuple(
 )
 """Every set of stages, at the sum of 1 << stage."""
 LM, FLOW, VOCODER = (1 << stage for stage in Stage)
-PACE_RATE = 0.02
-"""Share of a tick in what is known of how many ids a step says."""
 
 
 class Prospect(NamedTuple):
@@ -89,8 +86,6 @@ class Stages:
         self._next: Segment | None = None
         """The sentence that begins before any other does, once there are pages for it."""
         self._refused = self._made_room = False
-        self.ids_per_step = 1.0
-        """Speech ids that a step of the language model has said of late: more than 1 where guesses are accepted."""
         self._ratio = config.token_mel_ratio
         self._wanted = config.dit.static_chunk_size // config.token_mel_ratio + config.pre_lookahead_len
         """Speech ids in hand with which a chunk can begin."""
@@ -128,7 +123,7 @@ class Stages:
                         mask |= FLOW
                     frames = min(frames, self._ratio * have)
                 elif not segment.complete:
-                    ids = math.ceil((self._wanted - have) / self.ids_per_step)
+                    ids = self._wanted - have
             if segment.frames == 0:
                 frames = frames - self._ratio * voice.open_tokens - self._behind
         if mel is not None:
@@ -231,12 +226,10 @@ class Stages:
         segment.lm.end_text()
         self.note_end(segment)
 
-    def read(self, lanes: Sequence[Lane]) -> list[OscineError | None]:
-        """One language model step for every lane that has one to take. Returns each lane's failure."""
+    def read(self, lanes: Sequence[Lane], guesses: int | None = None) -> list[OscineError | None]:
+        """One language model step, with so many guesses, for every lane that has one to take: each lane's failure."""
         segments = [lane.reading for lane in lanes]
-        said = self.lm.step([segment.lm for segment in segments if segment is not None])
-        if counts := [len(ids) for ids in said if ids]:
-            self.ids_per_step += PACE_RATE * (sum(counts) / len(counts) - self.ids_per_step)
+        self.lm.step([segment.lm for segment in segments if segment is not None], guesses)
         return [_own(self._hear, segment) if segment is not None else None for segment in segments]
 
     def _hear(self, segment: Segment) -> OscineError | None:

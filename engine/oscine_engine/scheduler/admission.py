@@ -15,17 +15,16 @@ UTILISATION = 0.75
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """What speech asks of the device, by the model: language model steps and Euler steps for a second of it.
+    """What speech asks of the device, by the model: speech ids and Euler steps for a second of it.
 
-    lm_steps_per_s: 25, less with accepted drafts. first_lm_steps: before the first chunk can begin. prompt_rows: what
-    the first of them reads. context_frames: what an Euler step of a long stream reads on average (the voice, and half
-    of the longest segment). together: which part of those that speak is in a tick, up to `batch` rows, since streams
-    are never all at one stage.
+    first_ids: before the first chunk can begin. prompt_rows: what the language model reads before the first of them.
+    context_frames: what an Euler step of a long stream reads on average (the voice, and half of the longest segment).
+    together: which part of those that speak is in a tick, up to `batch` rows, since streams are never all at one stage.
     """
 
-    lm_steps_per_s: float = 25.0
+    ids_per_s: float = 25.0
     euler_steps: int = 10
-    first_lm_steps: int = 13
+    first_ids: int = 13
     prompt_rows: int = 1
     context_frames: int = 900
     together: float = 0.4
@@ -63,8 +62,8 @@ def utilisation(speaking: float, costs: CostModel, pace: Pace = PACE) -> float:
     """Share of the device that `speaking` streams (more than 0) take, each speaking in real time. May exceed 1."""
     rows = min(max(pace.together * speaking, 1.0), pace.batch)
     flow = costs.tick_s(Stage.FLOW, rows, rows * pace.context_frames)
-    lm, vocoder = costs.tick_s(Stage.LM, rows), costs.tick_s(Stage.VOCODER, rows)
-    return speaking / rows * (pace.lm_steps_per_s * lm + pace.euler_steps * flow + vocoder)
+    an_id, vocoder = costs.an_id(rows) * costs.correction[Stage.LM], costs.tick_s(Stage.VOCODER, rows)
+    return speaking / rows * (pace.ids_per_s * an_id + pace.euler_steps * flow + vocoder)
 
 
 def first_packet_s(
@@ -75,7 +74,7 @@ def first_packet_s(
     It shares the device with those that wait for theirs, and with the listeners who run dry in the meantime: the longer
     it takes, the more of them there are, until no more come in before the work is done.
     """
-    newcomer = StreamView(now, None, frozenset({Stage.LM}), pace.first_lm_steps, pace.prompt_rows, pace.euler_steps)
+    newcomer = StreamView(now, None, frozenset({Stage.LM}), pace.first_ids, pace.prompt_rows, pace.euler_steps)
     demand = Demand(costs)
     demand.add(newcomer)
     listening = []

@@ -1,20 +1,20 @@
 """What a tick costs in seconds, from a few measured points, and kept true by what ticks then take.
 
 A tick of a stage with n rows costs `curve(n)`; an Euler step pays besides for each mel frame whose keys and values it
-reads, which is a matter of memory bandwidth and so is linear. Between two measured points the curve is straight, after
-the last one it goes on with the last slope, and it never falls: a measurement that says otherwise is noise.
+reads, which is a matter of memory bandwidth and so is linear. A step of the language model costs what the guesses cost
+that it checks and makes; how many pay is `guesses.GuessCosts`' to say.
 """
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass, replace
 from typing import Any
 
+from oscine_engine.scheduler.curves import TABLED, CostError, Curve
+from oscine_engine.scheduler.guesses import GuessCosts
 from oscine_engine.scheduler.views import Stage
 
-TABLED = 512
-"""Rows whose cost is worked out beforehand; more are computed when asked."""
+__all__ = ["TABLED", "CostError", "CostModel", "Curve", "GuessCosts"]
 
 LEARNING_RATE = 0.03
 """Share of a tick's surprise that goes into the correction: after about thirty like ticks two thirds of it are in."""
@@ -24,91 +24,13 @@ CORRECTION = (0.25, 8.0)
 """Bounds of the correction. What leaves them is not this machine any more, and should be measured anew."""
 
 
-class CostError(ValueError):
-    """Measured points, or a stored model, that make no cost model."""
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """Seconds by rows. `points` are (rows, seconds), rising in rows, and not falling in seconds.
-
-    With `stepped`, a tick pads its rows up to the next measured point and costs what that does, as captured graphs do.
-    """
-
-    points: tuple[tuple[int, float], ...]
-    stepped: bool = False
-    table: tuple[float, ...] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        if not self.points:
-            raise CostError("a cost curve needs at least one measured point")
-        if any(rows < 1 or not 0.0 < seconds < math.inf for rows, seconds in self.points):
-            raise CostError(f"rows must be at least 1 and seconds positive: {self.points}")
-        if any(a[0] >= b[0] or a[1] > b[1] for a, b in pairwise(self.points)):
-            raise CostError(f"points must rise in rows and not fall in seconds: {self.points}")
-        object.__setattr__(self, "table", (0.0, *(self._at(rows) for rows in range(1, TABLED + 1))))
-
-    @classmethod
-    def through(cls, measured: Iterable[tuple[int, float]], *, stepped: bool = False) -> "Curve":
-        """A curve through measurements in any order; of the same rows the mean counts, and dips are lifted.
-
-        Raises CostError for no or impossible points.
-        """
-        seconds: dict[int, list[float]] = {}
-        for rows, took in measured:
-            seconds.setdefault(rows, []).append(took)
-        points: list[tuple[int, float]] = []
-        for rows in sorted(seconds):
-            mean = sum(seconds[rows]) / len(seconds[rows])
-            points.append((rows, max(mean, points[-1][1]) if points else mean))
-        return cls(tuple(points), stepped)
-
-    def __call__(self, rows: float) -> float:
-        """Seconds of a tick with `rows` rows, 0 for none. Rows may be a fraction: an average of several ticks."""
-        whole = int(rows)
-        if whole >= TABLED:
-            return self._beyond(rows)
-        table = self.table
-        low = table[whole]
-        return low if whole == rows else low + (rows - whole) * (table[whole + 1] - low)
-
-    def upto(self, rows: int) -> Sequence[float]:
-        """Seconds by whole rows from 0 to at least `rows`, to be looked up where calls would take too long."""
-        if rows < len(self.table):
-            return self.table
-        return [*self.table, *(self._beyond(more) for more in range(len(self.table), rows + 1))]
-
-    def _at(self, rows: int) -> float:
-        """Seconds for whole `rows` >= 1, from the points."""
-        before = self.points[0]
-        if rows <= before[0]:
-            return before[1]
-        for point in self.points:
-            if rows <= point[0]:
-                if self.stepped:
-                    return point[1]
-                straight = before[1] + (point[1] - before[1]) * (rows - before[0]) / (point[0] - before[0])
-                return min(straight, point[1])  # at the point itself, whatever rounding says
-            before = point
-        return self._beyond(rows)
-
-    def _beyond(self, rows: float) -> float:
-        """After the last point: its slope goes on. From a single point, cost grows as rows do, which errs upwards."""
-        last_rows, last = self.points[-1]
-        if rows <= last_rows:
-            return self._at(math.ceil(rows))
-        if len(self.points) == 1:
-            return last * rows / last_rows
-        rows_before, before = self.points[-2]
-        return last + (rows - last_rows) * (last - before) / (last_rows - rows_before)
-
-
 @dataclass(frozen=True, slots=True)
 class CostModel:
     """Seconds of a tick of each stage.
 
-    context_s: what one frame of context adds to one row's Euler step.
+    lm: with as many guesses as pay. context_s: what one frame of context adds to one row's Euler step.
     correction: what ticks take over what the curves say, by stage (LM, flow, vocoder); `observed` keeps it.
+    guesses: what steps of the language model cost with more guesses and fewer, if they may have any.
     """
 
     lm: Curve
@@ -116,12 +38,30 @@ class CostModel:
     vocoder: Curve
     context_s: float = 0.0
     correction: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    guesses: GuessCosts | None = None
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.context_s < math.inf:
             raise CostError(f"a frame of context cannot cost {self.context_s} s")
         if len(self.correction) != 3 or not all(CORRECTION[0] <= each <= CORRECTION[1] for each in self.correction):
             raise CostError(f"corrections lie within {CORRECTION}: {self.correction}")
+
+    @property
+    def an_id(self) -> Curve:
+        """Seconds by streams until each has said one id more."""
+        return self.lm if self.guesses is None else self.guesses.an_id
+
+    def guessing(self, guesses: GuessCosts) -> "CostModel":
+        """This model for a language model whose steps cost that."""
+        return replace(self, lm=guesses.step, guesses=guesses)
+
+    def with_chances(self, chances: tuple[float, ...]) -> "CostModel":
+        """This model now that guesses come true so often."""
+        return self if self.guesses is None else self.guessing(self.guesses.with_chances(chances))
+
+    def best_guesses(self, streams: int) -> int | None:
+        """How many guesses a step of so many streams should have; None if it may have none."""
+        return None if self.guesses is None else self.guesses.best(streams)
 
     @classmethod
     def measured(
@@ -151,20 +91,28 @@ class CostModel:
     def curve(self, stage: Stage) -> Curve:
         return (self.lm, self.flow, self.vocoder)[stage]
 
-    def tick_s(self, stage: Stage, rows: float, context_frames: float = 0.0) -> float:
-        """Seconds of one tick. `context_frames` is summed over the rows, and counts for the flow only."""
-        seconds = self.curve(stage)(rows)
+    def tick_s(self, stage: Stage, rows: float, context_frames: float = 0.0, guesses: int | None = None) -> float:
+        """Seconds of one tick. `context_frames` is summed over the rows, and counts for the flow only.
+
+        guesses: of a step of the language model, if it had others than would pay.
+        """
+        if guesses is not None and self.guesses is not None and stage is Stage.LM:
+            seconds = self.guesses.seconds(rows, guesses)
+        else:
+            seconds = self.curve(stage)(rows)
         if stage is Stage.FLOW:
             seconds += self.context_s * context_frames
         return seconds * self.correction[stage]
 
-    def observed(self, stage: Stage, rows: int, context_frames: int, seconds: float) -> "CostModel":
+    def observed(
+        self, stage: Stage, rows: int, context_frames: int, seconds: float, guesses: int | None = None
+    ) -> "CostModel":
         """This model after a tick that took `seconds`.
 
         The correction moves a small share of the way, in logarithms, and no single tick counts for more than a factor
         of 1.5, so one stray tick does nothing and a machine that has really become slower shows within some dozens.
         """
-        expected = self.tick_s(stage, rows, context_frames)
+        expected = self.tick_s(stage, rows, context_frames, guesses)
         if not (expected > 0.0 and 0.0 < seconds < math.inf):
             return self
         surprise = min(max(math.log(seconds / expected), -SURPRISE), SURPRISE)
@@ -172,28 +120,38 @@ class CostModel:
         moved = factors[stage] * math.exp(LEARNING_RATE * surprise)
         factors[stage] = min(max(moved, CORRECTION[0]), CORRECTION[1])
         correction = (factors[0], factors[1], factors[2])
-        return CostModel(self.lm, self.flow, self.vocoder, self.context_s, correction)
+        return CostModel(self.lm, self.flow, self.vocoder, self.context_s, correction, self.guesses)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for `json.dumps`; `from_json` reads it back to an equal model."""
-        curves = {
-            name: {"points": [list(point) for point in curve.points], "stepped": curve.stepped}
-            for name, curve in (("lm", self.lm), ("flow", self.flow), ("vocoder", self.vocoder))
-        }
-        return {**curves, "context_s": self.context_s, "correction": list(self.correction)}
+        curves = {stage.name.lower(): _stored(self.curve(stage)) for stage in Stage}
+        data: dict[str, Any] = {**curves, "context_s": self.context_s, "correction": list(self.correction)}
+        if self.guesses is not None:
+            data["guesses"] = [[guesses, _stored(curve)] for guesses, curve in self.guesses.curves]
+            data["chances"] = list(self.guesses.chances)
+        return data
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "CostModel":
         """Raises CostError for anything that `to_json` would not have written."""
         try:
-            curves = [
-                Curve(tuple((int(rows), float(s)) for rows, s in data[name]["points"]), bool(data[name]["stepped"]))
-                for name in ("lm", "flow", "vocoder")
-            ]
+            curves = [_read(data[stage.name.lower()]) for stage in Stage]
             lm, flow, vocoder = (float(each) for each in data["correction"])
-            return cls(curves[0], curves[1], curves[2], float(data["context_s"]), (lm, flow, vocoder))
+            costs = cls(curves[0], curves[1], curves[2], float(data["context_s"]), (lm, flow, vocoder))
+            if "guesses" not in data:
+                return costs
+            choices = tuple((int(guesses), _read(curve)) for guesses, curve in data["guesses"])
+            return costs.guessing(GuessCosts(choices, tuple(float(chance) for chance in data["chances"])))
         except (KeyError, TypeError, ValueError) as error:
             raise CostError(f"not a stored cost model: {error!r}") from error
+
+
+def _stored(curve: Curve) -> dict[str, Any]:
+    return {"points": [list(point) for point in curve.points], "stepped": curve.stepped}
+
+
+def _read(data: Mapping[str, Any]) -> Curve:
+    return Curve(tuple((int(rows), float(seconds)) for rows, seconds in data["points"]), bool(data["stepped"]))
 
 
 def _context_slope(flow: Sequence[tuple[int, int, float]]) -> float:

@@ -12,7 +12,7 @@ from oscine_engine.scheduler.views import Stage, StreamView
 class Demand:
     """Device time until each of a growing set of streams has its next packet, all of them worked on together.
 
-    Language model: as many ticks as the stream furthest behind needs. Flow: as many Euler ticks as the most that any
+    Language model: as many ids as the stream furthest behind needs. Flow: as many Euler ticks as the most that any
     needs, at the average number of rows. Vocoder: one batch. Context: every frame that every step reads. Streams that
     come to a stage at different times share its ticks less well than that, so who uses a demand multiplies it with a
     margin (`policy.Rules.margin`).
@@ -21,7 +21,7 @@ class Demand:
     costs: CostModel
     reading: int = 0
     read_rows: int = 0
-    lm_steps: int = 0
+    ids: int = 0
     euler_most: int = 0
     euler_sum: int = 0
     frames: int = 0
@@ -34,7 +34,7 @@ class Demand:
         if view.ids_left:
             self.reading += 1
             self.read_rows += view.lm_rows - 1
-            self.lm_steps = max(self.lm_steps, view.ids_left)
+            self.ids = max(self.ids, view.ids_left)
         euler = view.euler_left
         self.euler_most = max(self.euler_most, euler)
         self.euler_sum += euler
@@ -45,8 +45,8 @@ class Demand:
         costs = self.costs
         lm, flow, vocoder = costs.correction
         total = costs.vocoder(self.sounding) * vocoder
-        if self.lm_steps:
-            total += self.lm_steps * costs.lm(self.reading) * lm
+        if self.ids:
+            total += self.ids * costs.an_id(self.reading) * lm
             if self.read_rows:  # prompts are read once, in one of the ticks
                 total += (costs.lm(self.reading + self.read_rows) - costs.lm(self.reading)) * lm
         if self.euler_most:
@@ -75,30 +75,31 @@ def tightest(
     if first is not None and first - all_s - now >= enough:
         return first - all_s - now, 0
     lm, flow, vocoder, context_s = costs.lm, costs.flow, costs.vocoder, costs.context_s
-    lm_table, flow_table, vocoder_table = (
+    id_table, lm_table, flow_table, vocoder_table = (
+        costs.an_id.upto(len(listening)),
         lm.upto(len(listening)),
         flow.upto(len(listening)),
         vocoder.upto(len(listening)),
     )
     lm_factor, flow_factor, vocoder_factor = (margin * factor for factor in costs.correction)
-    reading = read_rows = lm_steps = euler_most = euler_sum = frames = 0
+    reading = read_rows = most_ids = euler_most = euler_sum = frames = 0
     upstream, sounding = 0.0, Stage.VOCODER
     for count, view in enumerate(listening, 1):
-        _, dry_at, ready, steps, rows, euler, context, _, _ = view
+        _, dry_at, ready, ids, rows, euler, context, _, _ = view
         assert dry_at is not None
         if dry_at - all_s >= least:
             break
         if sounding not in ready:
-            if steps:
+            if ids:
                 reading += 1
                 read_rows += rows - 1
-                if steps > lm_steps:
-                    lm_steps = steps
+                if ids > most_ids:
+                    most_ids = ids
             if euler > euler_most:
                 euler_most = euler
             euler_sum += euler
             frames += euler * context
-            upstream = lm_steps * lm_table[reading] * lm_factor
+            upstream = most_ids * id_table[reading] * lm_factor
             if read_rows:
                 upstream += (lm(reading + read_rows) - lm_table[reading]) * lm_factor
             if euler_most:
@@ -116,10 +117,10 @@ def tightest(
 def _at_most(streams: Sequence[StreamView], costs: CostModel) -> float:
     """Seconds that the demand of `streams`, which are some, cannot exceed."""
     count = len(streams)
-    steps = euler = frames = longest_read = 0
+    ids = euler = frames = longest_read = 0
     for _, _, _, ids_left, lm_rows, euler_left, context_frames, _, _ in streams:
-        if ids_left > steps:
-            steps = ids_left
+        if ids_left > ids:
+            ids = ids_left
         if lm_rows > longest_read:
             longest_read = lm_rows
         if euler_left > euler:
@@ -128,5 +129,6 @@ def _at_most(streams: Sequence[StreamView], costs: CostModel) -> float:
             frames = context_frames
     lm, flow, vocoder = costs.correction
     total = costs.vocoder(count) * vocoder
-    total += (max(steps - 1, 0) * costs.lm(count) + costs.lm(count * longest_read)) * lm
+    read_s = costs.lm(count * longest_read) - costs.lm(1) if longest_read > 1 else 0.0
+    total += (ids * costs.an_id(count) + read_s) * lm
     return total + euler * (costs.flow(count) + costs.context_s * frames * count) * flow

@@ -198,10 +198,11 @@ def _stage_for(group: Sequence[StreamView], costs: CostModel, rules: Rules) -> S
     steps_here = group[0].euler_left if stage is Stage.FLOW else 1
     through_s = steps_here * costs.tick_s(stage, here)
     step_s = costs.tick_s(before, len(behind))
+    each_s = costs.an_id(len(behind)) * costs.correction[before] if before is Stage.LM else step_s
     unread = 0
-    for count, (steps, rows) in enumerate(behind, 1):
+    for count, (left, rows) in enumerate(behind, 1):
         unread += rows
-        fetch_s = steps * step_s
+        fetch_s = left * each_s
         if unread and before is Stage.LM:  # prompts, which a language model reads in one go
             fetch_s += costs.tick_s(before, len(behind) + unread) - step_s
         if here * fetch_s < count * through_s:

@@ -19,7 +19,7 @@ class StreamView(NamedTuple):
     dry_at: when its listener runs out of sound, None while nothing plays (before the first packet, or after a wait for
     text outlasted what was sent).
     ready: the stages that could take a tick now. With the vocoder among them, that tick is all the next packet needs.
-    ids_left: language model steps until the next chunk can begin, 0 if its ids are there.
+    ids_left: speech ids until the next chunk can begin, 0 if they are there.
     lm_rows: rows its next language model step takes up: 1, and as many as there are positions when it first reads.
     euler_left: Euler steps from here to the next finished chunk, a voice's own chunks that must be solved first
     included.

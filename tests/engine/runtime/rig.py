@@ -96,9 +96,9 @@ class TimedStages(Stages):
         self.clock.now += self.costs.tick_s(stage, rows)
         self.ticks.append((stage, rows))
 
-    def read(self, lanes: Sequence[Any]) -> Any:
+    def read(self, lanes: Sequence[Any], guesses: int | None = None) -> Any:
         self._spend(Stage.LM, len(lanes))
-        return super().read(lanes)
+        return super().read(lanes, guesses)
 
     def denoise(self, lanes: Sequence[Any]) -> Any:
         self._spend(Stage.FLOW, len(lanes))

@@ -11,11 +11,13 @@ from oscine_engine.checkpoint import draft
 from oscine_engine.checkpoint.load import Checkpoint
 from oscine_engine.engine import Engine, EngineSettings
 from oscine_engine.events import Audio, Mode, SessionRequest
+from oscine_engine.lm.acceptance import SUPPOSED
 from oscine_engine.lm.drafter import PackedDraft
 from oscine_engine.port import StreamOptions
 from oscine_engine.runtime.device import Device
 from oscine_engine.runtime.pages import PagePool
 from oscine_engine.runtime.trace import Said, Trace
+from oscine_engine.scheduler.guesses import GuessCosts, ids_a_step
 from tests.engine.runtime.rig import COSTS, whole, words
 
 TEXTS = (
@@ -69,7 +71,7 @@ async def test_guesses_change_how_many_steps_it_takes_and_nothing_else(checkpoin
     assert guessed == plain
 
 
-async def test_the_loop_learns_how_many_ids_a_step_says(checkpoint: Checkpoint) -> None:
+async def test_the_loop_learns_how_often_guesses_come_true(checkpoint: Checkpoint) -> None:
     device = Device(
         checkpoint,
         SETTINGS,
@@ -77,13 +79,22 @@ async def test_the_loop_learns_how_many_ids_a_step_says(checkpoint: Checkpoint) 
         drafter=partial(random_draft, checkpoint),
         forced_acceptance=2.5,
         warmed=True,
+        costs=COSTS.guessing(GuessCosts(((0, COSTS.lm), (7, COSTS.lm)), (SUPPOSED,) * 7)),
     )
     device.read_prompts()
     core = device.make_core()
-    assert core.stages.ids_per_step > 1.5
-    pace = core._pace()
-    assert pace.lm_steps_per_s == pytest.approx(core.bounds.pace.lm_steps_per_s / core.stages.ids_per_step)
-    assert pace.first_lm_steps < core.bounds.pace.first_lm_steps
+    guesses = core.costs.guesses
+    assert guesses is not None and guesses.chances == core.stages.lm.chances != (SUPPOSED,) * 7
+    assert ids_a_step(7, guesses.chances) == pytest.approx(2.5, rel=0.2)
+    assert core.costs.lm(1) / core.costs.an_id(1) == pytest.approx(ids_a_step(7, guesses.chances))
+
+
+def test_steps_are_measured_with_every_number_of_guesses(checkpoint: Checkpoint) -> None:
+    device = Device(checkpoint, SETTINGS, graphed=True, drafter=partial(random_draft, checkpoint), warmed=False)
+    device.read_prompts()
+    guesses = device.make_core().costs.guesses
+    assert guesses is not None and [number for number, _ in guesses.curves] == [0, 3, 7]
+    assert all({1, 2, 4} <= {rows for rows, _ in curve.points} for _, curve in guesses.curves)
 
 
 def random_draft(checkpoint: Checkpoint, pool: PagePool) -> PackedDraft:

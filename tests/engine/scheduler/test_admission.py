@@ -123,7 +123,7 @@ def test_more_speakers_never_take_less(few: int, more: int) -> None:
 
 
 def test_drafts_and_short_context_cost_less() -> None:
-    assert utilisation(50, COSTS, Pace(lm_steps_per_s=9)) < utilisation(50, COSTS)
+    assert utilisation(50, COSTS, Pace(ids_per_s=9)) < utilisation(50, COSTS)
     assert utilisation(50, COSTS, Pace(context_frames=100)) < utilisation(50, COSTS)
 
 
