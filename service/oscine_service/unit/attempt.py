@@ -71,11 +71,18 @@ class Attempt:
         """What became of it, in words."""
         self.started_at = time.monotonic()
         self.ready_at: float | None = None
+        self._asked_at: float | None = None
+        """When the heartbeat was asked for that has not been answered."""
         self._living = asyncio.create_task(self._live())
 
     @property
     def pid(self) -> int | None:
         return self._process.pid if self._process is not None else None
+
+    @property
+    def quiet_s(self) -> float:
+        """Seconds that it owes an answer to a heartbeat."""
+        return 0.0 if self._asked_at is None else time.monotonic() - self._asked_at
 
     def kill(self) -> None:
         self._killed = True
@@ -152,6 +159,7 @@ class Attempt:
             await asyncio.sleep(self._times.beat)
             patience = self._times.hang / MISSES
             asked = time.monotonic()
+            self._asked_at = asked if self._asked_at is None else self._asked_at
             try:
                 answer = await stub.Beat(pb.BeatRequest(), timeout=patience)
             except grpc.aio.AioRpcError:
@@ -159,7 +167,7 @@ class Attempt:
                 # An error that comes at once tells of a process that is about to end, or of one without a socket.
                 await asyncio.sleep(max(0.0, asked + patience - time.monotonic()))
             else:
-                missed = 0
+                missed, self._asked_at = 0, None
                 if not answer.serving:
                     self._late("has met a fault in its loop")
                     return

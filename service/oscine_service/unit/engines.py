@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -27,7 +28,7 @@ class Engines:
     def __init__(self, commands: Sequence[Command], times: Times | None = None) -> None:
         several = len(commands) > 1
         self.supervisors = [
-            Supervisor(command, times, number if several else None, lambda: self.serving)
+            Supervisor(command, times, number if several else None, partial(self._other_serves, number))
             for number, command in enumerate(commands)
         ]
         self._turns = Turns()
@@ -77,9 +78,18 @@ class Engines:
         raise min((port.refusal for port in self._ports), key=_promise)
 
     def _next(self, asked: set[RemotePort]) -> RemotePort | None:
-        """The least loaded that serves, has room and was not asked yet; the first of those that are alike."""
-        ports = [port for port in self._ports if port.serving and not port.full and port not in asked]
-        return min(ports, key=lambda port: port.load, default=None)
+        """The least loaded that serves, has room and was not asked yet; the first of those that are alike.
+
+        One that has not answered for a while comes last, since whoever asks it waits until it does or is given up.
+        """
+        free = [
+            each for each in self.supervisors if each.port.serving and not each.port.full and each.port not in asked
+        ]
+        chosen = min(free, key=lambda each: (each.quiet, each.port.load), default=None)
+        return chosen.port if chosen is not None else None
+
+    def _other_serves(self, number: int) -> bool:
+        return any(port.serving for place, port in enumerate(self._ports) if place != number)
 
     @property
     def _ports(self) -> list[RemotePort]:

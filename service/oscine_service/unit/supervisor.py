@@ -19,6 +19,8 @@ log = logging.getLogger(__name__)
 SHORTEST_HINT_S = 1.0
 ELSEWHERE_HINT_S = 0.1
 """Where another engine takes calls, listeners need not wait for this one."""
+QUIET_S = 1.0
+"""Far longer than a tick, and than what a machine in use takes a process's turn away for."""
 STOPPING = "the service is stopping"
 
 
@@ -61,6 +63,11 @@ class Supervisor:
     def pid(self) -> int | None:
         """Of the engine process there is now."""
         return self._current.pid
+
+    @property
+    def quiet(self) -> bool:
+        """It has not answered for a while: it may come back, but others are the better choice."""
+        return self._current.quiet_s > QUIET_S
 
     async def beat(self) -> pb.BeatResponse:
         """What the engine holds now. Raises Unavailable if there is none, grpc's error if it does not answer."""

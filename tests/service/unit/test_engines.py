@@ -66,7 +66,8 @@ async def test_calls_are_spread_and_one_engine_that_is_killed_takes_only_its_own
         for heard in await asyncio.gather(calls[0], calls[2]):
             assert heard.code is grpc.StatusCode.UNAVAILABLE, heard.details
             assert "others take calls" in heard.details and int(heard.trailing["retry-after-ms"]) <= 100
-        assert (engines.ready, await service.healthy()) == (1, True)
+        await until_ready(engines, 1)
+        assert await service.healthy()
         assert not calls[1].done() and not calls[3].done()
         # The other one has no place; once it has, it is taken while the first is still away.
         refused = await converse(service.speech, [config(), *text("Hello.")])
@@ -108,6 +109,34 @@ async def test_an_engine_that_refuses_by_its_load_is_followed_by_the_next(model:
         with pytest.raises(Overloaded, match="keep this engine busy") as refusal:
             await engines.open(StreamOptions("synthetic", 9), events.put_nowait)
         assert 0 < refusal.value.retry_after_s <= 30
+
+
+async def test_calls_do_not_go_to_an_engine_that_hangs(model: Path) -> None:
+    settings = EngineSettings(model=model, utilisation=math.inf)
+    events: asyncio.Queue[PortEvent] = asyncio.Queue()
+    async with Engines([engine(settings)] * 2, Times(beat=0.1, hang=30.0)) as engines:
+        await until_ready(engines, 2)
+        first = engines.supervisors[0]
+        os.kill(first.pid or 0, signal.SIGSTOP)
+        try:
+
+            async def quiet() -> bool:
+                return first.quiet
+
+            await until(quiet)
+            async with asyncio.timeout(10):
+                for seed in range(2):
+                    await engines.open(StreamOptions("synthetic", seed), events.put_nowait)
+            assert (engines.ready, admitted(engines)) == (2, [0, 2])
+        finally:
+            os.kill(first.pid or 0, signal.SIGCONT)
+
+        async def answers() -> bool:
+            return not first.quiet
+
+        await until(answers)
+        await engines.open(StreamOptions("synthetic", 9), events.put_nowait)
+        assert admitted(engines) == [1, 2]
 
 
 async def test_an_engine_that_cannot_start_ends_the_start_of_all(model: Path) -> None:
