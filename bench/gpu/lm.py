@@ -8,18 +8,22 @@ Random weights of the released sizes. Sections, each of which may fail without h
     logits     a text and 40 ids after it, alone, in company and with guesses, against the runner for a CPU in float32
     same       ids of many seeds with true, false and no guesses: shares that agree (rounding decides where they do not)
     step       ms of a step by streams and guesses: on the device alone, from call to result, and the host's share
+    host       ms that a step of 32 streams costs the host, on whatever machine, and what of it is which part
+    choice     ms of a step with a draft of the published shape, by streams and guesses; ids a second if a step of all
+               guesses says 2.98 ids, and 1.5; what is chosen, and whether it is the best
     read       ms of reading a text of 128 rows, alone and beside 31 streams that speak
     linear     us of the layers' fused linear layers of few rows, and of torch's with what follows apart
     attention  us of one layer's attention by shares of the keys
     sampler    us of sampling
     profile    which kernels a step of one stream spends its time in
 
-Guesses cost nothing here: they are looked up. `bench.gpu.draft` times the draft network. `--tiny` uses small sizes,
-which also run on a CPU.
+Guesses cost nothing but in `choice`: they are looked up. `bench.gpu.draft` times the draft network. `--tiny` uses
+small sizes, which also run on a CPU.
 """
 
 import argparse
 import copy
+import itertools
 import statistics
 import sys
 import time
@@ -27,22 +31,29 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from bench.gpu import sections
+from oscine_engine.checkpoint import draft
 from oscine_engine.config import LMConfig, SamplingConfig, TextRules
 from oscine_engine.lm import noise
+from oscine_engine.lm.drafter import PackedDraft
 from oscine_engine.lm.graphed import GraphedLM
 from oscine_engine.lm.interleave import Prompt
 from oscine_engine.lm.network import SpeechLM
 from oscine_engine.lm.packed import page_shape
 from oscine_engine.lm.runner import LMRunner
 from oscine_engine.lm.sampling import NO_ID, mask_logits, sample
+from oscine_engine.lm.speculation import lots
 from oscine_engine.lm.stream import LMStream
 from oscine_engine.runtime.kernels import lm as twin
+from oscine_engine.runtime.kernels import lm_lines
 from oscine_engine.runtime.pages import PagePool
+from oscine_engine.scheduler.costs import Curve, GuessCosts
+from oscine_engine.scheduler.guesses import ids_a_step
 
 FULL = LMConfig()
 TINY = LMConfig(
@@ -81,8 +92,9 @@ class Known:
         pass
 
     def propose(self, *given: Tensor) -> Tensor:
-        said = given[3]
-        return self._table[(said[:, None] + self._places) % len(self._table)] + self._wrong
+        said, count = given[3], given[7]
+        places = said[:, None] + self._places[:count]
+        return self._table[places % len(self._table)] + self._wrong
 
 
 class Bench:
@@ -213,16 +225,17 @@ class Bench:
     def _check_sampler(self) -> None:
         if self.device.type != "cuda":
             return
-        from oscine_engine.runtime.kernels import lm_triton
-
         rule, speech_ids, count = self.sampling, self.config.speech_token_size, 512
         random = torch.Generator().manual_seed(6)
         logits = torch.randn(count, self.config.decoder_rows, generator=random) * torch.linspace(0.5, 6, count)[:, None]
         seeds, places = torch.arange(count) * 7919 - 2**62, torch.arange(count) % 13
         ending, history = torch.arange(count) % 2 == 0, torch.full((count, rule.win_size), NO_ID)
         history[::2, -4:] = logits[::2, :speech_ids].argmax(-1, keepdim=True)
-        given = [part.to(self.device) for part in (logits, seeds, places, ending, history)]
-        ids = lm_triton.sample(*given, rule.top_p, rule.top_k, rule.win_size * rule.tau_r, 1.0, speech_ids).cpu()
+        lines = torch.zeros(count, lm_lines.PAST + rule.win_size, dtype=torch.int64)
+        lines[:, lm_lines.SEED], lines[:, lm_lines.SAID] = seeds, places
+        lines[:, lm_lines.ENDS], lines[:, lm_lines.PAST :] = torch.where(ending, 0, 1 << 62), history
+        how = lm_lines.Rule(rule, 1.0, speech_ids)
+        ids = lm_lines.sample(logits.to(self.device), lines.to(self.device), rule.win_size, how).cpu()[:, 0]
         expected = sample(mask_logits(logits, speech_ids, ending), history, noise.keys(seeds, places), rule)
         same = int((ids == expected).sum())
         print(f"  sampler: {same} of {count} ids are the CPU's{self.check('sampler', same >= count - 2)}")
@@ -256,17 +269,16 @@ class Bench:
                 heard[0][len(draw.said)] = row[:speech_ids].float().cpu()
             return [int(self.table[len(draw.said) % len(self.table)]) for draw in draws]
 
-        def draw(logits: Tensor, given: dict[str, Tensor]) -> Tensor:
-            said = given["said"]
-            rows = logits.view(*said.shape, -1)[:, :, :speech_ids].float().cpu()
-            for stream, (places, found) in enumerate(zip(said.tolist()[: len(streams)], rows, strict=False)):
-                held = len(streams[stream].drafts)
-                for place, row in list(zip(places, found, strict=True))[: 1 + held]:
-                    # Behind a false guess the model was told something else.
-                    heard[stream].setdefault(place, row)
-                    if held and place < places[0] + held and not self._true(runner):
-                        break
-            return table[said.flatten() % len(table)]
+        def draw(logits: Tensor, lines: Tensor) -> Tensor:
+            rows = logits.view(len(lines), -1, logits.shape[1])[:, :, :speech_ids].float().cpu()
+            first = lines[:, lm_lines.SAID]
+            for stream, (said, found) in enumerate(zip(first.tolist()[: len(streams)], rows, strict=False)):
+                held = int(lines[stream, lm_lines.HELD])
+                # Behind a false guess the model was told something else.
+                for place, row in enumerate(found[: 1 + held if self._true(runner) else 1]):
+                    heard[stream].setdefault(said + place, row)
+            places = first[:, None] + torch.arange(rows.shape[1], device=table.device)
+            return table[places % len(table)]
 
         patched = "_draw" if isinstance(runner, GraphedLM) else "choose"
         setattr(runner, patched, draw if isinstance(runner, GraphedLM) else choose)
@@ -322,8 +334,8 @@ class Bench:
                 for stream in streams:
                     runner.step([stream])
                 walls = [self._timed(partial(runner.step, streams)) for _ in range(60)]
-                device = self.elapsed(runner._say[count].run, captured=True) / 1e3
-                host = self._host(runner, streams)
+                device = self.elapsed(runner._saying(count, rows - 1).run, captured=True) / 1e3
+                host = self._host(runner, streams, rows - 1)
                 wall, target = statistics.median(walls), None if self.config is TINY else TARGETS.get((count, rows))
                 good = "" if target is None else self.check(f"{count} x {rows}", device < target)
                 print(
@@ -339,16 +351,107 @@ class Bench:
         work()
         return 1e3 * (time.perf_counter() - start)
 
-    def _host(self, runner: GraphedLM, streams: list[LMStream]) -> float:
-        """ms of a step but for what it waits for: the same with nothing launched."""
-        tick = runner._say[len(streams)]
+    def _host(self, runner: GraphedLM, streams: list[LMStream], guesses: int) -> float:
+        """ms of a step but for what it waits for: the same with nothing launched, each stream saying one id."""
+        tick = runner._saying(len(streams), guesses)
         run, wait = tick.run, runner._graphs.wait
-        tick.outputs.host["ids"][:], tick.outputs.host["accepted"][:] = 5, 0
+        tick.outputs.host["ids"][:], tick.outputs.host["tally"][:] = 5, (1, guesses)
         tick.run = runner._graphs.wait = lambda: None  # type: ignore[method-assign]
         try:
-            return statistics.median(self._timed(lambda: runner.step(streams)) for _ in range(40))
+            return statistics.median(self._timed(lambda: runner.step(streams, guesses)) for _ in range(40))
         finally:
             tick.run, runner._graphs.wait = run, wait  # type: ignore[method-assign]
+
+    # --- host
+
+    def host(self) -> None:
+        for rows in (1, 1 + GUESSES):
+            drafter = Known(self.table_there) if rows > 1 else None
+            runner = self.runner(self.dtype, 32, drafter, **({"forced_acceptance": 1.0} if drafter else {}))
+            streams = [self.begun(runner, seed) for seed in range(32)]
+            runner.step(streams)
+            runner.step(streams)
+            whole = self._host(runner, streams, rows - 1)
+            tally, ids = np.array([[3, 7]] * 32), [[5, 6, 7]] * 32
+            parts = {
+                "slots": lambda: [stream.slot for stream in streams],  # noqa: B023
+                "tally": partial(runner.acceptance.note, tally),
+                "ids": lambda: [stream.machine.ran(said) for stream, said in zip(streams, ids, strict=True)],  # noqa: B023
+            }
+            line = ", ".join(f"{name} {self._middle(part):.3f}" for name, part in parts.items())
+            print(f"  32 streams x {rows} rows: {whole:.3f} ms of the host's, nothing launched; of it {line}")
+            tick = runner._saying(32, rows - 1)
+            if self.device.type == "cuda":
+                tick.capture(runner._graphs)
+                print(f"    launching {self._middle(tick.run):.3f} ms, a mark {self._middle(runner._graphs.mark):.3f}")
+                torch.cuda.synchronize()
+
+    def _middle(self, work: Callable[[], object]) -> float:
+        return statistics.median(self._timed(work) for _ in range(40))
+
+    # --- choice
+
+    def choice(self) -> None:
+        counts = (1, 2) if self.config is TINY else (1, 8, 32, 64)
+        most, numbers = counts[-1], (0, 1, 3, GUESSES)
+        pool = PagePool(most * 4 + 8, page_shape(self.config, PAGE_TOKENS), dtype=self.dtype, device=self.device)
+        lm = copy.deepcopy(self.lm_there).to(self.dtype)
+        network = draft.random(self.config, seed=1, device=self.device, dtype=self.dtype)
+        drafter = PackedDraft(network, lm, pool, self.sampling, max_streams=most, max_positions=POSITIONS)
+        runner = GraphedLM(
+            lm,
+            pool,
+            self.sampling,
+            RULES,
+            max_streams=most,
+            max_positions=POSITIONS,
+            drafter=drafter,
+            choices=numbers,
+            forced_acceptance=1.0,
+        )
+        start = time.perf_counter()
+        for count in counts:
+            for guesses in numbers:
+                runner._saying(count, guesses).capture(runner._graphs)
+        print(f"  captured {len(counts) * len(numbers)} graphs in {time.perf_counter() - start:.1f} s")
+        took: dict[int, list[tuple[int, float]]] = {guesses: [] for guesses in numbers}
+        for count in counts:
+            for guesses in numbers:
+                wall, device, _ = self._said(runner, count, guesses)
+                took[guesses].append((count, wall))
+                print(f"  {count:3} streams, {guesses} guesses: {device:7.3f} ms on the device, {wall:7.3f} in all")
+        curves = tuple((guesses, Curve.through([(c, ms / 1e3) for c, ms in took[guesses]])) for guesses in numbers)
+        for mean in (2.98, 1.5):
+            assert runner._lots is not None
+            table = lots(mean, GUESSES)
+            runner._lots.copy_(torch.from_numpy(table))
+            reached = [int((table >= place).sum()) for place in range(GUESSES + 1)]
+            chances = tuple(more / max(1, fewer) for fewer, more in itertools.pairwise(reached))
+            costs = GuessCosts(curves, chances)
+            for count in counts:
+                rates = {}
+                for guesses in numbers:
+                    wall, _, ids = self._said(runner, count, guesses)
+                    rates[guesses] = count * ids / wall * 1e3
+                chosen, line = costs.best(count), ", ".join(f"{g}: {rate:7.0f}" for g, rate in rates.items())
+                good = self.check(f"choice for {count} at {mean}", rates[chosen] > 0.93 * max(rates.values()))
+                wanted = ids_a_step(chosen, chances)
+                print(f"  {mean} ids: {count:3} streams say {line} ids a second; chosen {chosen} ({wanted:.2f}){good}")
+
+    def _said(self, runner: GraphedLM, count: int, guesses: int, steps: int = 40) -> tuple[float, float, float]:
+        """(ms in all, ms on the device, ids a stream) of a step."""
+        streams = [self.begun(runner, seed) for seed in range(count)]
+        try:
+            runner.step(streams, guesses)
+            runner.step(streams, guesses)
+            before = sum(len(stream.tokens) for stream in streams)
+            walls = [self._timed(partial(runner.step, streams, guesses)) for _ in range(steps)]
+            ids = sum(len(stream.tokens) for stream in streams) - before
+            device = self.elapsed(runner._saying(count, guesses).run, captured=True) / 1e3
+        finally:
+            for stream in streams:
+                runner.close(stream)
+        return statistics.median(walls), device, ids / steps / count
 
     # --- read
 
@@ -439,16 +542,15 @@ class Bench:
     def sampler(self) -> None:
         if self.device.type != "cuda":
             return
-        from oscine_engine.runtime.kernels import lm_triton
-
         rule, speech_ids = self.sampling, self.config.speech_token_size
+        how = lm_lines.Rule(rule, 1.0, speech_ids)
         for count in (1, 8, 64, 512):
             for spread in (1.0, 4.0):
                 logits = spread * torch.randn(count, self.config.decoder_rows, device=self.device)
-                numbers = torch.arange(count, device=self.device)
-                history = torch.full((count, rule.win_size), NO_ID, device=self.device)
-                given = (logits, numbers, numbers, numbers < 0, history, rule.top_p, rule.top_k, 1.0, 1.0, speech_ids)
-                took = self.elapsed(partial(lm_triton.sample, *given))
+                lines = torch.zeros(count, lm_lines.PAST + rule.win_size, dtype=torch.int64, device=self.device)
+                lines[:, lm_lines.SEED] = torch.arange(count, device=self.device)
+                lines[:, lm_lines.ENDS], lines[:, lm_lines.PAST :] = 1 << 62, NO_ID
+                took = self.elapsed(partial(lm_lines.sample, logits, lines, rule.win_size, how))
                 print(f"  {count:3} rows of deviation {spread}: {took:6.1f} us")
 
     # --- profile
@@ -462,7 +564,7 @@ class Bench:
             stream = self.begun(runner, 1)
             runner.step([stream])
             runner.step([stream])
-            run = runner._say[1].run
+            run = runner._saying(1, rows - 1).run
             run()
             torch.cuda.synchronize()
             with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiled:
@@ -478,7 +580,7 @@ class Bench:
                 print(f"    {took / 5:7.1f} us {event.count / 5:5.0f} x {took / event.count:5.2f}  {event.key[:90]}")
 
 
-SECTIONS = ("kernels", "logits", "same", "step", "read", "linear", "attention", "sampler", "profile")
+SECTIONS = ("kernels", "logits", "same", "step", "host", "choice", "read", "linear", "attention", "sampler", "profile")
 
 
 def _error(ours: Tensor, wanted: Tensor) -> float:
