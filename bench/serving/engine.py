@@ -153,7 +153,7 @@ def load(server: Server, stats: Path) -> Device:
     if "packing" in server.without:
         for runner in (device.lm, device.flow, device.vocoder):
             runner.step = one_by_one(runner.step)  # type: ignore[method-assign]
-    if "overlap" in server.without:
+    if "overlap" in server.without and server.device != "cpu":
         device.flow.step = waited_for(device.flow.step)  # type: ignore[method-assign]
     if "incremental" in server.without:
         device.flow.step = recomputing(device.flow, server.max_streams)  # type: ignore[method-assign]
