@@ -436,10 +436,10 @@ class Bench:
     def _drafting(self, name: str, **more: Any) -> None:
         self.stop()
         directory = self.directory
-        if not (directory / vllm_engine.DRAFT).exists():
+        if not (directory / merged.DRAFT).exists():
             network = drafts.random(self.config.lm, device=self.device)
-            merged.write_draft(network, self.checkpoint.lm, directory / vllm_engine.DRAFT)
-        given = vllm_engine.arguments(VLLMOptions(directory, STREAMS, POSITIONS), self.config)
+            merged.write_draft(network, self.checkpoint.lm, directory / merged.DRAFT)
+        given = vllm_engine.arguments(VLLMOptions(directory, STREAMS, POSITIONS), self.config, "float16")
         runner = self.start(directory, speculative_config=given["speculative_config"] | more)
         try:
             self._speeds(name, lambda numbers: self.hear(runner, [self.ask(number) for number in numbers]))

@@ -8,6 +8,7 @@ import torch
 
 from oscine_engine.checkpoint.load import Checkpoint, load
 from oscine_engine.front import Front, VoiceInfo
+from oscine_engine.lm.vllm_engine import starter
 from oscine_engine.runtime.device import Device, Load
 from oscine_engine.runtime.trace import Observe
 from oscine_engine.settings import EngineSettings
@@ -23,7 +24,10 @@ class Engine(Front):
     """
 
     def __init__(self, checkpoint: Checkpoint, settings: EngineSettings, observe: Observe | None = None) -> None:
-        self._device = Device(checkpoint, settings, settings.device, precision=settings.precision, observe=observe)
+        lm = None if settings.vllm is None else starter(checkpoint.config, settings.vllm, settings.device)
+        self._device = Device(
+            checkpoint, settings, settings.device, precision=settings.precision, lm=lm, observe=observe
+        )
         super().__init__(
             self._device.loop,
             FrontEnd(checkpoint.config.text.front_end, checkpoint.tokenizer),

@@ -9,7 +9,7 @@ import torch
 from oscine_engine.checkpoint import configuration, layout, weights
 from oscine_engine.checkpoint.noise import FixedNoise, default_noise
 from oscine_engine.checkpoint.voices import read_voices
-from oscine_engine.config import ModelConfig
+from oscine_engine.config import LMConfig, ModelConfig
 from oscine_engine.errors import CheckpointError, InvalidInput
 from oscine_engine.flow.network import Flow
 from oscine_engine.lm.network import SpeechLM
@@ -60,10 +60,7 @@ def load(
         raise CheckpointError(
             f"{files.text_model}: the tokenizer has {tokenizer.vocab_size} entries, the model {config.lm.vocab_size}"
         )
-    speech_state = weights.read(files.lm)
-    if files.lm.suffix == ".safetensors":
-        speech_state = weights.retie(speech_state)
-    lm = weights.build(lambda: SpeechLM(config.lm), speech_state, str(files.lm))
+    lm = load_lm(files, config.lm)
     flow = weights.build(lambda: Flow(config.flow), weights.read(files.flow), str(files.flow))
     vocoder = HiFT(config.vocoder)
     weights.load_into(vocoder, weights.vocoder_keys(weights.read(files.vocoder)), str(files.vocoder))
@@ -79,6 +76,14 @@ def load(
         noise=default_noise(config),
         files=files,
     )
+
+
+def load_lm(files: layout.ModelFiles, config: LMConfig) -> SpeechLM:
+    """The language model alone, float32 on the CPU. Raises CheckpointError."""
+    state = weights.read(files.lm)
+    if files.lm.suffix == ".safetensors":
+        state = weights.retie(state)
+    return weights.build(lambda: SpeechLM(config), state, str(files.lm)).eval().requires_grad_(False)
 
 
 def _voices(path: Path, tokenizer: Tokenizer, speech_ids: int) -> dict[str, VoicePrompt]:

@@ -30,6 +30,8 @@ from oscine_engine.lm.draft import DraftNetwork
 from oscine_engine.lm.network import SpeechLM
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
+DRAFT = "draft"
+"""Where a directory has its draft, if it has one."""
 Precision: TypeAlias = Literal["float32", "float16", "bfloat16"]
 
 MOST_POSITIONS = 32768
@@ -48,15 +50,17 @@ _LARGEST_STATE = 4096.0
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """Where ids are in the vocabulary. `speech_ids`: how many of them; controls come right behind."""
+    """Where ids are in the vocabulary. `speech_ids`: how many of them; controls come right behind. precision: of the
+    weights."""
 
     text_ids: int
     speech_ids: int
     rows: int
+    precision: Precision = "float16"
 
     @classmethod
-    def of(cls, lm: LMConfig) -> Self:
-        return cls(lm.vocab_size, lm.speech_token_size, lm.decoder_rows)
+    def of(cls, lm: LMConfig, precision: Precision = "float16") -> Self:
+        return cls(lm.vocab_size, lm.speech_token_size, lm.decoder_rows, precision)
 
     @property
     def size(self) -> int:
@@ -132,7 +136,7 @@ def read(directory: str | Path, lm: LMConfig) -> Merged:
     wanted = _about(lm)
     if found != wanted:
         raise CheckpointError(f"{root} was made of another language model: {found} instead of {wanted}; convert again")
-    return Merged.of(lm)
+    return Merged.of(lm, document["torch_dtype"])
 
 
 def write_draft(draft: DraftNetwork, lm: SpeechLM, directory: str | Path, precision: Precision = "float16") -> Path:

@@ -6,7 +6,7 @@ vLLM computes in a process of its own, on the same GPU or another; this one only
 import json
 import logging
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -23,8 +23,6 @@ from oscine_engine.lm.vllm_runner import VLLMRunner
 
 log = logging.getLogger(__name__)
 
-DRAFT = "draft"
-"""Where a directory has its draft, if it has one."""
 _MEMORY = 0.1
 """Of the GPU: what must be free for vLLM to start. Keys and values are given a number of bytes of their own."""
 _ROOM = 1.25
@@ -47,7 +45,6 @@ class VLLMOptions:
     directory: Path
     streams: int
     positions: int
-    precision: merged.Precision = "float16"
     gpu: int | None = None
     more: Mapping[str, Any] = field(default_factory=dict)
 
@@ -57,11 +54,19 @@ def runner(config: ModelConfig, options: VLLMOptions) -> VLLMRunner:
     InvalidInput without vLLM."""
     vocabulary = merged.read(options.directory, config.lm)
     require()
-    return VLLMRunner(
-        lambda: opened(options, config, vocabulary),
-        Layout.of(config.lm, config.text),
-        vocabulary,
-    )
+    return VLLMRunner(lambda: opened(options, config, vocabulary), Layout.of(config.lm, config.text), vocabulary)
+
+
+def starter(config: ModelConfig, directory: Path, device: str) -> Callable[[int, int], VLLMRunner]:
+    """What makes and starts the language model of an engine on `device`, for so many streams and positions of each."""
+
+    def start(streams: int, positions: int) -> VLLMRunner:
+        number = device.partition(":")[2]
+        made = runner(config, VLLMOptions(directory, streams, positions, int(number) if number else None))
+        made.start()
+        return made
+
+    return start
 
 
 def require() -> None:
@@ -69,21 +74,19 @@ def require() -> None:
     try:
         import vllm  # noqa: F401
     except ImportError as error:
-        raise InvalidInput(
-            f"vLLM cannot be used: {error}; pip install 'oscine[vllm]', or serve with --lm native"
-        ) from error
+        raise InvalidInput(f"vLLM cannot be used: {error}; pip install 'oscine[vllm]', or leave out --vllm") from error
 
 
-def arguments(options: VLLMOptions, config: ModelConfig) -> dict[str, Any]:
+def arguments(options: VLLMOptions, config: ModelConfig, precision: merged.Precision) -> dict[str, Any]:
     """What AsyncEngineArgs is given."""
     lm = config.lm
     sequences = 2 * options.streams
-    bytes_each = 4 if options.precision == "float32" else 2
+    bytes_each = 4 if precision == "float32" else 2
     position = 2 * lm.num_hidden_layers * lm.num_key_value_heads * lm.head_dim * bytes_each
     given: dict[str, Any] = {
         "model": str(options.directory),
         "skip_tokenizer_init": True,
-        "dtype": options.precision,
+        "dtype": precision,
         "max_model_len": options.positions,
         "max_num_seqs": sequences,
         "enable_prefix_caching": True,
@@ -91,7 +94,7 @@ def arguments(options: VLLMOptions, config: ModelConfig) -> dict[str, Any]:
         "disable_log_stats": True,
         "compilation_config": {"cudagraph_capture_sizes": _sizes(sequences)},
     }
-    draft = options.directory / DRAFT
+    draft = options.directory / merged.DRAFT
     if draft.is_dir():
         guesses = drafts.read_config(draft / drafts.CONFIG)
         position += 2 * guesses.num_hidden_layers * guesses.num_key_value_heads * guesses.head_dim * bytes_each
@@ -118,7 +121,7 @@ async def opened(options: VLLMOptions, config: ModelConfig, vocabulary: merged.M
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.v1.engine.async_llm import AsyncLLM
 
-    given = arguments(options, config)
+    given = arguments(options, config, vocabulary.precision)
     log.info("starting vLLM: %s", json.dumps(given, default=str))
     with _visible(options.gpu):
         try:

@@ -29,6 +29,7 @@ from oscine_engine.flow.streams import FlowStreams
 from oscine_engine.flow.streams import page_shape as flow_page_shape
 from oscine_engine.guards.levels import speech_level
 from oscine_engine.guards.segment import GuardRules, SegmentGuard
+from oscine_engine.lm import vllm_engine
 from oscine_engine.lm.graphed import GraphedLM
 from oscine_engine.lm.interleave import Prompt
 from oscine_engine.lm.packed import page_shape as lm_page_shape
@@ -235,6 +236,7 @@ class Device:
         limits: DeviceLimits | None = None,
         *,
         lm_file: LMFile = "llm",
+        vllm: Path | None = None,
         device: str = "cpu",
         precision: Precision = "float32",
         threads: int = 1,
@@ -242,12 +244,13 @@ class Device:
     ) -> Self:
         """Load a model directory, or the embedded voice. Takes seconds; nothing runs yet.
 
-        threads: CPU threads of one tick, set for the whole process. Raises CheckpointError for a model that does not
-        fit.
+        vllm: a directory of `checkpoint.merged`, whose model vLLM then computes; starting it takes a minute. threads:
+        CPU threads of one tick, set for the whole process. Raises CheckpointError for a model that does not fit.
         """
         torch.set_num_threads(threads)
         checkpoint = load(model, device=device, lm_file=lm_file)
-        return cls(checkpoint, limits, device, precision=precision, observe=observe)
+        lm = None if vllm is None else vllm_engine.starter(checkpoint.config, vllm, device)
+        return cls(checkpoint, limits, device, precision=precision, lm=lm, observe=observe)
 
     @property
     def port(self) -> DeviceLoop:

@@ -17,6 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from oscine_service.cli import convert
+
 if TYPE_CHECKING:
     from oscine_engine.events import SessionRequest
 
@@ -103,6 +105,8 @@ def _command(options: argparse.Namespace) -> Coroutine[Any, Any, None]:
         from oscine_service.cli import client
 
         return client.say(options.server, options.text, _request(options), options.output)
+    if options.command == "convert":
+        return convert.convert(options)
     devices = tuple(options.device.split(","))
     settings = EngineSettings(
         model=options.model,
@@ -117,6 +121,7 @@ def _command(options: argparse.Namespace) -> Coroutine[Any, Any, None]:
             from oscine_service.cli import serve
             from oscine_service.limits import Limits
 
+            settings = replace(settings, vllm=options.vllm)
             if options.utilisation is not None:
                 settings = replace(settings, utilisation=options.utilisation)
             how = serve.Serve(
@@ -198,6 +203,12 @@ def _parser() -> argparse.ArgumentParser:
         f"measure; inf counts calls only (default {UTILISATION:g})",
     )
     serving.add_argument(
+        "--vllm",
+        type=Path,
+        metavar="DIR",
+        help="let vLLM compute the language model that oscine convert --to vllm wrote to this directory",
+    )
+    serving.add_argument(
         "--in-process",
         action="store_true",
         help="run the engine in this process, where a fault in it ends the service",
@@ -227,6 +238,8 @@ def _parser() -> argparse.ArgumentParser:
     showing.add_argument("-o", "--output", type=_output, metavar="FILE", default="out/demo.wav")
 
     listing = commands.add_parser("voices", help="list the voices of a model")
+
+    convert.add_arguments(commands.add_parser("convert", help="convert a model, or its language model for vLLM"))
 
     for command in (serving, saying, showing, listing):
         command.add_argument("--model", type=Path, metavar="DIR", help="model directory (default: the embedded voice)")

@@ -16,6 +16,7 @@ def main() -> int:
     child.add_arguments(parser)
     parser.add_argument("--model", type=Path)
     parser.add_argument("--lm-file", choices=["llm", "llm.rl"], default="llm")
+    parser.add_argument("--vllm", type=Path)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--precision", choices=["float32", "float16", "bfloat16"], default="float32")
     parser.add_argument("--threads", type=int, default=1)
@@ -34,6 +35,7 @@ def _load(options: argparse.Namespace) -> "Device":
         options.model,
         limits,
         lm_file=options.lm_file,
+        vllm=options.vllm,
         device=child.pinned(options.device),
         precision=options.precision,
         threads=options.threads,
