@@ -23,6 +23,7 @@ import asyncio
 import json
 import math
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -147,9 +148,7 @@ class Bench:
 
     @property
     def llm(self) -> Any:
-        engine = self.runner.requests.engine
-        assert isinstance(engine, vllm_engine.VLLM)
-        return engine.llm
+        return _engine(self.runner)
 
     def stop(self) -> None:
         if "runner" in vars(self):
@@ -282,26 +281,30 @@ class Bench:
     # --- ids
 
     def ids(self) -> None:
-        found = torch.tensor(self.runner.requests.run(self._hot()))
+        self._legal("ids", self.runner, SPOKEN)
+
+    def _legal(self, name: str, runner: VLLMRunner, count: int) -> None:
+        found = torch.tensor(runner.requests.run(self._hot(runner, count // STREAMS)))
         rows = found - self.vocabulary.text_ids
         eos = self.vocabulary.speech_ids + 1
         bad = int(((rows < 0) | (rows >= self.vocabulary.speech_ids) & (rows != eos)).sum())
         seen = len(rows.unique())
-        print(f"  {len(rows)} ids, {seen} different ones: {bad} that may not be{self.check('ids', bad == 0)}")
-        self.note(ids=len(rows), ids_different=seen, ids_illegal=bad)
+        print(
+            f"  {len(rows)} ids, {seen} different ones: {bad} that may not be{self.check(f'ids of {name}', bad == 0)}"
+        )
+        self.note(**{f"{name}_drawn": len(rows), f"{name}_different": seen, f"{name}_illegal": bad})
 
-    async def _hot(self) -> list[int]:
+    async def _hot(self, runner: VLLMRunner, count: int) -> list[int]:
         from vllm import SamplingParams, TokensPrompt
 
         async def one(number: int) -> list[int]:
-            params = SamplingParams(
-                temperature=3.0, seed=number, max_tokens=SPOKEN // STREAMS, ignore_eos=True, detokenize=False
-            )
+            params = SamplingParams(temperature=3.0, seed=number, max_tokens=count, ignore_eos=True, detokenize=False)
             prompt = TokensPrompt(prompt_token_ids=list(self.ask(number).prompt))
-            async for output in self.llm.generate(prompt, params, f"hot-{number}"):
+            async for output in llm.generate(prompt, params, f"hot-{number}"):
                 said = list(output.outputs[0].token_ids)
             return said
 
+        llm = _engine(runner)
         return [token for said in await asyncio.gather(*map(one, range(STREAMS))) for token in said]
 
     # --- speed
@@ -443,6 +446,9 @@ class Bench:
         runner = self.start(directory, speculative_config=given["speculative_config"] | more)
         try:
             self._speeds(name, lambda numbers: self.hear(runner, [self.ask(number) for number in numbers]))
+            # By lot even ids of text are accepted, of which this draft proposes some.
+            if not more:
+                self._legal(name, runner, SPOKEN // 4)
         finally:
             runner.stop()
 
@@ -476,8 +482,17 @@ class Bench:
                     print(f"  {log.name}: {log.read_text()[-600:]}")
 
 
+def _engine(runner: VLLMRunner) -> Any:
+    """vLLM's own object."""
+    engine = runner.requests.engine
+    assert isinstance(engine, vllm_engine.VLLM)
+    return engine.llm
+
+
 def main() -> None:
     """Command line entry point."""
+    # Whoever runs out of time keeps what was measured so far.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("FAILED: no time was left"))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default=",".join(SECTIONS), help="sections, by commas")
     parser.add_argument("--tiny", action="store_true", help="small sizes")
