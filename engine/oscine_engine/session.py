@@ -167,11 +167,14 @@ class Session:
             self._speak(self._planner.flush(), mark=True)
 
     async def finish(self) -> None:
-        """No more text follows. Raises InvalidInput if nothing speakable was ever appended, or as `append` does."""
+        """No more text follows. Raises InvalidInput if nothing speakable was ever appended, once all flushes are
+        answered, or as `append` does."""
         async with self._writing(What.FINISH):
             self._permit(What.FINISH)
             steps = self._planner.flush()
             if self._planner.segments == 0:
+                while self.waiting:
+                    await self._change()
                 self._apply(What.NOTHING)
                 self._permit(What.NOTHING)  # raises why the session has just ended
             self._apply(What.FINISH)

@@ -18,8 +18,9 @@ Why so:
   and the quiet timer runs in RIPE and nowhere else: an agent that pauses between sentences leaves nothing unspoken,
   one that pauses within a sentence is waited for. Speaking what waits leaves the session OPEN, however often.
 * A flush is not an end. Text after it opens a new segment, and only `finish` closes the input.
-* Finishing without ever having had something to say is the client's error, known at once: no audio would follow, and an
-  empty call that ends well would look like a spoken one. Blank pieces among others are no error.
+* Finishing without ever having had something to say is the client's error: no audio would follow, and an empty call
+  that ends well would look like a spoken one. It is told when the flushes before it have been answered, as every flush
+  is. Blank pieces among others are no error.
 * A listener who cancels wants silence. What was made and not yet taken is thrown away, so nothing is handed out after
   it, and the position heard is final. A listener who is gone is the same, with nobody to tell.
 * An error is told after the audio made before it, in order. Only a listener who has stalled gets the error alone: what

@@ -4,6 +4,7 @@ import asyncio
 import math
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -284,6 +285,35 @@ async def test_nothing_to_say_is_said_at_once_and_asks_nothing_of_the_engine(roo
         assert [type(event) for event in await listener.take_all()] == [Started, Flushed]
         assert isinstance(listener.error, InvalidInput)
         assert stream.said == []
+
+
+async def test_every_flush_is_answered_before_nothing_is_found_to_say(room: Room) -> None:
+    session, stream = await room.open()
+    async with session:
+        await session.append("…")
+        await session.flush()
+        await session.flush()
+        finishing = asyncio.create_task(session.finish())
+        listener = Listener(session)
+        await listener.take_all()
+        room.clock.pass_s(500)
+        assert not finishing.done()
+        stream.run()
+        with pytest.raises(InvalidInput, match="nothing to speak"):
+            await finishing
+        assert [type(event) for event in await listener.take_all()] == [Started, Flushed, Flushed]
+        assert isinstance(listener.error, InvalidInput)
+
+
+async def test_who_waits_for_its_flushes_learns_of_any_other_end(room: Room) -> None:
+    session, stream = await room.open()
+    async with session:
+        await session.flush()
+        finishing = asyncio.create_task(session.finish())
+        await settle()
+        stream.end(Unavailable("the engine process ended"))
+        with pytest.raises(Unavailable):
+            await finishing
 
 
 async def test_an_engine_that_ends_too_early_is_at_fault(room: Room) -> None:
@@ -665,12 +695,13 @@ async def _live(front_end: FrontEnd, steps: list[tuple[str, Any]], mode: Mode, l
     async with session:
         for name, value in steps:
             match name:
+                # Not awaited: a finish waits for its flushes where there was nothing to say, and all behind it do too.
                 case "append":
-                    await attempt(lambda: session.append(value))  # noqa: B023
+                    running.append(asyncio.create_task(attempt(partial(session.append, value))))
                 case "flush":
-                    await attempt(session.flush)
+                    running.append(asyncio.create_task(attempt(session.flush)))
                 case "finish":
-                    await attempt(session.finish)
+                    running.append(asyncio.create_task(attempt(session.finish)))
                 case "cancel":
                     heard = await session.cancel()
                     assert heard == session.heard <= listener.samples
@@ -698,9 +729,14 @@ async def _live(front_end: FrontEnd, steps: list[tuple[str, Any]], mode: Mode, l
                 await settle()
             if session.state.takes_text and not any(not task.done() for task in running):
                 assert (session.state is State.RIPE) == session._planner.finished
-        await asyncio.gather(*running)
         if not leave:
-            await attempt(session.finish)
+            running.append(asyncio.create_task(attempt(session.finish)))
+        await settle()
+        while not all(task.done() for task in running):
+            stream.run()
+            await settle()
+        if not leave:
+            await asyncio.gather(*running)
             while session.state is State.ENDING:
                 stream.run()
                 await settle()

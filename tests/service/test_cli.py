@@ -272,8 +272,9 @@ def test_running_calls_get_no_longer_than_they_may_take(model: Path) -> None:
             call = SpeechServiceStub(channel).Synthesize(iter([config(), *text(LONG * 50)]))
             assert next(call).HasField("started")
             process.send_signal(signal.SIGTERM)
-            with pytest.raises(grpc.RpcError):
+            with pytest.raises(grpc.RpcError, match=r"the service is stopping; \d+ samples"):
                 list(call)
+            assert call.code() is grpc.StatusCode.UNAVAILABLE
         assert process.wait(PATIENCE_S) == 0
         assert list(lines(process)) == []
 

@@ -5,6 +5,7 @@ import ctypes.util
 import functools
 import math
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 
 import grpc
 import pytest
@@ -12,9 +13,12 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from oscine_codecs import opus
 from oscine_engine.checkpoint.load import Checkpoint
+from oscine_engine.engine import Engine, EngineSettings
 from oscine_engine.errors import InvalidInput
 from oscine_engine.runtime.core import Core
 from oscine_proto.oscine.v1 import speech_pb2 as pb
+from oscine_proto.oscine.v1.speech_pb2_grpc import SpeechServiceStub
+from oscine_service.grpc.server import serving
 from oscine_service.limits import Limits
 from tests.service.calls import CANCEL, FLUSH, RATE, config, converse, played, text
 from tests.service.conftest import running
@@ -149,6 +153,61 @@ async def test_a_failed_engine_is_not_healthy(checkpoint: Checkpoint, monkeypatc
         refused = await converse(service.speech, [config(), *text("Hello.")])
         assert refused.code is grpc.StatusCode.UNAVAILABLE
         assert "restart" in refused.details
+
+
+async def test_calls_that_are_cut_off_are_told_why_and_how_much_they_got(checkpoint: Checkpoint) -> None:
+    """Reading or not, sending or not, and with nothing said yet: each gets a status it may call again after."""
+    held = asyncio.Event()
+
+    async def sending(*requests: pb.SynthesizeRequest) -> AsyncIterator[pb.SynthesizeRequest]:
+        for request in requests:
+            yield request
+        await held.wait()
+
+    async def hear(
+        speech: SpeechServiceStub, requests: AsyncIterator[pb.SynthesizeRequest], slow: bool
+    ) -> tuple[int, grpc.aio.AioRpcError]:
+        samples = 0
+        try:
+            async for response in speech.Synthesize(requests):
+                samples += response.audio.samples
+                begun.release()
+                if slow and samples:
+                    await stopping.wait()
+        except grpc.aio.AioRpcError as error:
+            return samples, error
+        raise AssertionError("it was to be cut off")
+
+    begun, stopping = asyncio.Semaphore(0), asyncio.Event()
+    loud = (config(), *text(LONG * 12))
+    calls = [(sending(*loud), False), (sending(*loud), True), (sending(config()), False), (sending(), False)]
+    settings = EngineSettings(utilisation=math.inf)
+    async with asyncio.timeout(60), Engine(checkpoint, settings) as engine, AsyncExitStack() as after:
+        async with serving(engine, "127.0.0.1", 0, grace_s=0.3) as server:
+            channel = grpc.aio.insecure_channel(server.address, (("grpc.enable_http_proxy", 0),))
+            await after.enter_async_context(channel)
+            watching = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
+            await watching.read()
+            speech = SpeechServiceStub(channel)
+            hearing = [asyncio.create_task(hear(speech, requests, slow)) for requests, slow in calls]
+            for _ in range(6):
+                await begun.acquire()
+            asyncio.get_running_loop().call_later(1.0, stopping.set)
+        for samples, error in await asyncio.gather(*hearing):
+            assert error.code() is grpc.StatusCode.UNAVAILABLE
+            assert f"the service is stopping; {samples} samples of this call were sent" in (error.details() or "")
+        assert engine.load_now == (0, 0)
+
+
+async def test_a_service_that_nobody_speaks_to_stops_at_once(checkpoint: Checkpoint) -> None:
+    """Whoever watches its health is not waited for."""
+    async with asyncio.timeout(60), Engine(checkpoint, EngineSettings()) as engine, AsyncExitStack() as after:
+        async with serving(engine, "127.0.0.1", 0, grace_s=math.inf) as server:
+            channel = grpc.aio.insecure_channel(server.address, (("grpc.enable_http_proxy", 0),))
+            await after.enter_async_context(channel)
+            watching = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
+            assert (await watching.read()).status == health_pb2.HealthCheckResponse.SERVING
+        assert (await watching.read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
 
 
 async def test_without_libopus_only_opus_is_refused(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,6 +76,22 @@ async def test_a_late_bad_request_loses_nothing_accepted_before_it(
     await service.idle()
 
 
+@pytest.mark.parametrize(
+    ("late", "why"),
+    [([], "nothing to speak"), ([config()], "first request"), ([pb.SynthesizeRequest()], "is empty")],
+    ids=["end", "config", "empty"],
+)
+async def test_every_flush_is_answered_where_there_is_nothing_to_speak(
+    service: Service, late: list[pb.SynthesizeRequest], why: str
+) -> None:
+    for _ in range(20):
+        heard = await converse(service.speech, [config(), FLUSH, *text("…"), FLUSH, *late])
+        assert heard.kinds == ["started", "flushed", "flushed"]
+        assert {response.flushed.end_sample for response in heard.responses[1:]} == {0}
+        assert heard.code is grpc.StatusCode.INVALID_ARGUMENT
+        assert why in heard.details
+
+
 async def test_text_that_is_not_utf8_is_the_clients_fault(service: Service) -> None:
     raw = service.channel.stream_stream(METHOD)
     broken = b"\x12\x02\xff\xfe"

@@ -15,6 +15,8 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Request | InvalidInput, pb.Synthe
 class Sender:
     """Sends one response after another, each to be taken within `timeout_s` of the listener's last sign of life.
 
+    samples: of speech, in the responses that were handed to the transport.
+
     A write that has begun cannot be taken back: cancelling `send` only stops waiting for it. A call must not be aborted
     before `settle`, or grpc refuses the abort and the client waits for ever.
     """
@@ -23,6 +25,7 @@ class Sender:
         self._context = context
         self._timeout = timeout_s
         self._write: asyncio.Future[None] | None = None
+        self.samples = 0
         self._now = asyncio.get_running_loop().time
         self._alive_at = self._now()
 
@@ -34,6 +37,7 @@ class Sender:
         """Raises Stalled if the client's side does not take it in time."""
         self._write = asyncio.ensure_future(self._context.write(response))
         self._write.add_done_callback(lambda write: write.cancelled() or write.exception())
+        self.samples += response.audio.samples
         self.alive()
         while not self._write.done():
             left = self._alive_at + self._timeout - self._now()

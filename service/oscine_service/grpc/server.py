@@ -19,6 +19,8 @@ from oscine_service.limits import Limits
 
 POLL_S = 0.1
 """Between two looks at the engine's health."""
+LAST_WORDS_S = 3.0
+"""For calls that are cut off to be told so: a bit longer than a client that goes on sending is listened to."""
 LONGEST_MS, LONGEST_S = 2**31 - 1, 1e9
 
 
@@ -70,13 +72,15 @@ async def serving(
 ) -> AsyncIterator[Serving]:
     """Serve `front` on `host:port` (0 picks a free port) until the block is left.
 
-    Calls then get `grace_s` to end (0 or more, infinity for as long as they take), while new ones are refused. Health
-    says NOT_SERVING whenever no session can be opened. Raises InvalidInput if the address cannot be bound.
+    Calls then get `grace_s` to end (0 or more, infinity for as long as they take), while new ones are refused; those
+    that are left end with Unavailable, and so they do when waiting for them is cancelled. Health says NOT_SERVING
+    whenever no session can be opened. Raises InvalidInput if the address cannot be bound.
     """
     host = f"[{host.strip('[]')}]" if ":" in host else host
     limits = limits or Limits()
     server = grpc.aio.server(options=_options(limits))
-    server.add_generic_rpc_handlers((SpeechService(front, limits).handler(),))
+    speech = SpeechService(front, limits)
+    server.add_generic_rpc_handlers((speech.handler(),))
     checks = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(checks, server)
     services = (NAME, health.SERVICE_NAME)
@@ -94,7 +98,20 @@ async def serving(
     finally:
         watching.cancel()
         await checks.enter_graceful_shutdown()
-        await server.stop(min(grace_s, LONGEST_S))
+        await _stop(server, speech, min(grace_s, LONGEST_S))
+
+
+async def _stop(server: grpc.aio.Server, speech: SpeechService, grace_s: float) -> None:
+    """Only speech is waited for: whoever watches the health of a service would watch for ever."""
+    stopping = asyncio.create_task(server.stop(grace_s + LAST_WORDS_S))
+    try:
+        await speech.ended(grace_s)
+    finally:
+        # Also where the wait was cut short. Calls that are left, and any that slipped in, are told.
+        speech.stop()
+        await speech.ended(LAST_WORDS_S)
+        await server.stop(None)
+        await stopping
 
 
 async def _watch(front: Front, checks: health.aio.HealthServicer) -> None:

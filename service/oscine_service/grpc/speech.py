@@ -1,15 +1,17 @@
 """oscine.v1.SpeechService onto engine sessions."""
 
 import asyncio
+import contextlib
 import math
 from collections.abc import AsyncIterator
-from typing import TypeAlias
+from dataclasses import dataclass
+from typing import NoReturn, TypeAlias
 
 import grpc
 
-from oscine_engine.errors import Cancelled, Idle, InvalidInput
+from oscine_engine.errors import Cancelled, Idle, InvalidInput, OscineError, Unavailable
 from oscine_engine.front import Front
-from oscine_engine.session import Session
+from oscine_engine.session import NOTHING, Session
 from oscine_proto.oscine.v1 import speech_pb2 as pb
 from oscine_service.grpc.backlog import Backlog
 from oscine_service.grpc.requests import Cancel, Config, Flush, Played, Request, Text, parse
@@ -28,12 +30,26 @@ MAX_DETAILS = 800
 NAME = pb.DESCRIPTOR.services_by_name["SpeechService"].full_name
 
 
+@dataclass(slots=True)
+class _Input:
+    """What ended a call's input before its client closed it, as soon as that is known: all before it is still said.
+
+    refusal: of a request that cannot be served. interrupted: the client wants no more of it.
+    """
+
+    refusal: InvalidInput | None = None
+    interrupted: bool = False
+
+
 class SpeechService:
     """One handler per call, one session each; `handler` is what a grpc server takes."""
 
     def __init__(self, front: Front, limits: Limits) -> None:
         self._front = front
         self._limits = limits
+        self._calls = 0
+        self._ended = asyncio.Event()
+        self._stopped = asyncio.Event()
 
     def handler(self) -> grpc.GenericRpcHandler:
         # Parsed here, not by the generated servicer: a request that cannot be decoded is the client's fault.
@@ -44,10 +60,34 @@ class SpeechService:
         )
         return grpc.method_handlers_generic_handler(NAME, {"Synthesize": synthesize})
 
+    async def ended(self, patience_s: float) -> None:
+        """Wait until no call is left, or for so long."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience_s):
+                while self._calls:
+                    self._ended.clear()
+                    await self._ended.wait()
+
+    def stop(self) -> None:
+        """End every call, those that are still to come included, with Unavailable."""
+        self._stopped.set()
+
     async def _synthesize(self, requests: Requests, context: Context) -> None:
-        sender = Sender(context, self._limits.write_timeout_s)
+        self._calls += 1
         try:
-            refusal = await self._converse(requests, sender)
+            await self._serve(requests, context)
+        finally:
+            self._calls -= 1
+            self._ended.set()
+
+    async def _serve(self, requests: Requests, context: Context) -> None:
+        sender = Sender(context, self._limits.write_timeout_s)
+        refusal: Exception | None = None
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                stopping = tasks.create_task(self._stop(sender))
+                refusal = await self._converse(requests, sender)
+                stopping.cancel()
         except* KNOWN as group:
             refusal = _first(group)
         if refusal is not None:
@@ -55,12 +95,20 @@ class SpeechService:
             await _drain(requests)
             await context.abort(status(refusal), str(refusal)[:MAX_DETAILS], retry_after(refusal))
 
+    async def _stop(self, sender: Sender) -> NoReturn:
+        await self._stopped.wait()
+        raise Unavailable(
+            f"the service is stopping; {sender.samples} samples of this call were sent, and the rest is lost: "
+            "call again, from the start"
+        )
+
     async def _converse(self, requests: Requests, sender: Sender) -> Exception | None:
         """Returns the refusal of a request that came too late to undo what was accepted before it."""
         config = await self._config(requests)
         responses = Responses(config.format)
+        heard = _Input()
         async with await self._front.open(config.session) as session, asyncio.TaskGroup() as tasks:
-            listening = tasks.create_task(_listen(session, requests, sender))
+            tasks.create_task(_listen(session, requests, sender, heard))
             try:
                 async for event in session:
                     for piece in responses.pieces(event):
@@ -71,11 +119,14 @@ class SpeechService:
                             await sender.send(response)
             except Cancelled as end:
                 # Only the client's own request is an answer; a service that closes is an error.
-                if not listening.done() or not isinstance(listening.result(), Cancel):
+                if not heard.interrupted:
                     raise
                 await sender.send(cancelled(end.heard))
-        outcome = listening.result()
-        return outcome if isinstance(outcome, InvalidInput) else None
+            except InvalidInput as error:
+                # That nothing was said is no wonder where what was to be said could not be taken.
+                if heard.refusal is None or str(error) != NOTHING:
+                    raise
+        return heard.refusal
 
     async def _config(self, requests: Requests) -> Config:
         seconds = self._limits.idle_timeout_s
@@ -95,45 +146,41 @@ class SpeechService:
                 raise InvalidInput("the first request must be a config")
 
 
-async def _listen(session: Session, requests: Requests, sender: Sender) -> InvalidInput | Cancel | None:
+async def _listen(session: Session, requests: Requests, sender: Sender, heard: _Input) -> None:
     """Feed the session until the client closes its side; a bad request ends the input, and all before it is spoken.
 
-    Returns what ended the input early: that request's refusal, or the request to stop. Text that the session does not
-    take yet waits aside, so that what must act at once is read behind it.
+    Text that the session does not take yet waits aside, so that what must act at once is read behind it.
     """
     text = Backlog()
     writing = asyncio.create_task(_write(session, text))
     try:
-        refusal, spoken = None, False
         async for request in requests:
             match request:
                 case Text(text=piece):
                     await text.put(request, len(piece), writing)
-                    spoken = True
                 case Flush():
                     await text.put(request, 1, writing)
                 case Played(samples=samples):
                     sender.alive()
                     await session.played(samples)
                 case Cancel():
+                    heard.interrupted = True
                     await session.cancel()
-                    return request
+                    return
                 case Config():
-                    refusal = InvalidInput("config is only allowed as the first request")
+                    heard.refusal = InvalidInput("config is only allowed as the first request")
                 case InvalidInput():
-                    refusal = request
-            if refusal is not None:
+                    heard.refusal = request
+            if heard.refusal is not None:
                 break
-        if refusal is not None and not spoken:
-            raise refusal
-        if refusal is None:
-            await session.reports_end()
+        await session.reports_end()
         await text.put(None, 0, writing)
         await writing
-        return refusal
+    except OscineError:
+        # The session has ended, and tells why itself, behind all that it made before.
+        return
     finally:
-        # Not waited for: the answer to an interruption looks at what this task has returned. What ended the session
-        # ends the writing too, and is told by the session itself.
+        # Not waited for: what ended the session ends the writing too, and is told by the session itself.
         writing.add_done_callback(lambda task: task.cancelled() or task.exception())
         writing.cancel()
 

@@ -84,7 +84,7 @@ class SynthesizeRequest(google.protobuf.message.Message):
     def config(self) -> Global___SynthesizeConfig: ...
     @property
     def flush(self) -> Global___Flush:
-        """Speak everything appended so far without waiting for more; answered by `flushed`."""
+        """Speak everything appended so far without waiting for more; answered by `flushed`, also where nothing waits."""
 
     @property
     def played(self) -> Global___Played:
@@ -328,6 +328,7 @@ class Flushed(google.protobuf.message.Message):
 
     END_SAMPLE_FIELD_NUMBER: builtins.int
     end_sample: builtins.int
+    """Where it ends: the samples sent so far."""
     def __init__(
         self,
         *,

@@ -69,8 +69,10 @@ class SpeechServiceStub(typing.Generic[_SpeechServiceSynthesizeType]):
 
     A call that has ended is sure to be complete only if its last response is `done` or, where the client asked for it,
     `cancelled`. How it may end, besides OK:
-      INVALID_ARGUMENT     a field is out of range, there is nothing to speak, requests are out of order or are no such
-                           messages. Text accepted before is spoken first.
+      INVALID_ARGUMENT     a field is out of range, requests are out of order or are no such messages. Text accepted
+                           before is spoken first, and flushes before are answered. Also, once its flushes are
+                           answered, a call in whose text there was nothing at all to speak (blanks, punctuation,
+                           emoji): an empty call that ended well would look like a spoken one.
       NOT_FOUND            the model has no voice of that name.
       RESOURCE_EXHAUSTED   too many calls, or too little memory for this one: the trailing metadata `retry-after-ms`
                            tells when to try again. Also a message above 4 MiB, by grpc itself and without that.
@@ -84,8 +86,9 @@ class SpeechServiceStub(typing.Generic[_SpeechServiceSynthesizeType]):
       UNAVAILABLE          the engine was lost with the call running, or is not there: it comes back by itself, and
                            `retry-after-ms` tells about when. Health follows within 0.2 s, and is NOT_SERVING
                            until then. The same request may be sent again, from its start. Without
-                           `retry-after-ms`: the service stops, or its connection was lost.
-      CANCELLED            the client cancelled the call, or the service was stopped with it running.
+                           `retry-after-ms`: the service stops, having waited for the call (30 s unless set
+                           otherwise), and says how many samples it sent; or its connection was lost.
+      CANCELLED            the client cancelled the call.
       INTERNAL             a fault of the service. With `retry-after-ms` of 0, the model ran away and was tried again in
                            vain: the same text is likely to work with another seed.
       UNKNOWN              a fault that the service did not foresee.
@@ -122,8 +125,10 @@ class SpeechServiceServicer(metaclass=abc.ABCMeta):
 
         A call that has ended is sure to be complete only if its last response is `done` or, where the client asked for it,
         `cancelled`. How it may end, besides OK:
-          INVALID_ARGUMENT     a field is out of range, there is nothing to speak, requests are out of order or are no such
-                               messages. Text accepted before is spoken first.
+          INVALID_ARGUMENT     a field is out of range, requests are out of order or are no such messages. Text accepted
+                               before is spoken first, and flushes before are answered. Also, once its flushes are
+                               answered, a call in whose text there was nothing at all to speak (blanks, punctuation,
+                               emoji): an empty call that ended well would look like a spoken one.
           NOT_FOUND            the model has no voice of that name.
           RESOURCE_EXHAUSTED   too many calls, or too little memory for this one: the trailing metadata `retry-after-ms`
                                tells when to try again. Also a message above 4 MiB, by grpc itself and without that.
@@ -137,8 +142,9 @@ class SpeechServiceServicer(metaclass=abc.ABCMeta):
           UNAVAILABLE          the engine was lost with the call running, or is not there: it comes back by itself, and
                                `retry-after-ms` tells about when. Health follows within 0.2 s, and is NOT_SERVING
                                until then. The same request may be sent again, from its start. Without
-                               `retry-after-ms`: the service stops, or its connection was lost.
-          CANCELLED            the client cancelled the call, or the service was stopped with it running.
+                               `retry-after-ms`: the service stops, having waited for the call (30 s unless set
+                               otherwise), and says how many samples it sent; or its connection was lost.
+          CANCELLED            the client cancelled the call.
           INTERNAL             a fault of the service. With `retry-after-ms` of 0, the model ran away and was tried again in
                                vain: the same text is likely to work with another seed.
           UNKNOWN              a fault that the service did not foresee.
