@@ -4,7 +4,7 @@ import re
 
 from oscine_engine.text import numbers_en, readings_en, readings_zh, stretches, units
 from oscine_engine.text.characters import GREEK
-from oscine_engine.text.chunks import with_digits
+from oscine_engine.text.chunks import is_address, with_digits
 from oscine_engine.text.context import Context, Language
 from oscine_engine.text.items import Item, Spoken, words
 from oscine_engine.text.readings_en import Near
@@ -18,11 +18,14 @@ _NEEDS_TWO = frozenset("年人单星日美万亿报急火热电客服指平大�
 """Chinese characters behind a number whose meaning hangs on the next one."""
 _NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?(?:-\d[\d,]*(?:\.\d+)?|[⁰¹²³⁴-⁹⁺⁻]+)?|\d+/\d+")
 _AMOUNT = re.compile(r"\d[\d,]*(?:\.\d+)?")
+_HALF_DAY = re.compile(r"\d{1,2}(?::\d\d)?[apAP]\.[mM]")
 _FEET = re.compile(r"\d+'\d{1,2}")
 
 
 def read_amount(queue: list[Token], at: int, final: bool, context: Context) -> tuple[int, list[Item]]:
     """How many tokens from the number at `at` on are settled (0: more are needed) and what they say."""
+    if is_address(queue[at].text) and not _HALF_DAY.fullmatch(queue[at].text):
+        return 1, with_digits(queue[at].text)
     found = stretches.ends(queue, at, final)
     if found is None or (significant(queue, found[-1]) is None and not final):
         return _NOTHING
@@ -122,7 +125,7 @@ def _plain_number(text: str, chinese: bool, context: Context, queue: list[Token]
         return readings_zh.read_number(text, Beside(context.han, after, context.recent))
     said = readings_en.read_number(text, _near(context, after))
     if said is None and text[0] in "#'":
-        said = readings_en.read_number(text[1:])
+        said = readings_en.read_number(text[1:], _near(context, after))
         return said if said is None or text[0] == "'" else f"number {said}"
     return said
 
@@ -133,8 +136,8 @@ def _with_unit_behind(
     """A range or a mixed fraction and the unit that follows it."""
     start = position(queue, end)
     token = queue[start] if start < len(queue) else None
-    if token is not None and token.kind is Kind.CHUNK and token.text in APART:
-        unit = UNITS[token.text]
+    unit = units.per(token.text) if token is not None and (token.text in APART or "/" in token.text) else None
+    if unit is not None:
         if context.before.lower() in ("a", "an") and not chinese:
             unit = units.Unit(unit.one, unit.one, unit.zh)
         if chinese and unit.zh:
@@ -174,7 +177,20 @@ def _one(queue: list[Token], at: int, final: bool, context: Context, chinese: bo
         return start + 1 - at, spoken(said + after[0] + ("" if named else unit), True)
     if said is not None and chinese and re.search(r"[A-Za-z]", said) is None:
         return used, spoken(said, True)
+    if said is None and "+" in chunk[1:]:
+        return used, _added(chunk, chinese, context, queue)
     return used, spoken(said, chinese) if said is not None else with_digits(chunk, chinese)
+
+
+def _added(chunk: str, chinese: bool, context: Context, queue: list[Token]) -> list[Item]:
+    """Amounts with a plus between: "12GB+256GB"."""
+    items: list[Item] = []
+    for part in chunk.split("+"):
+        if items:
+            items += [Item(Spoken.BLANK, " "), *spoken("加" if chinese else "plus", chinese), Item(Spoken.BLANK, " ")]
+        said = _plain_number(part, chinese, context, queue, "") if part else None
+        items += spoken(said, chinese) if said is not None else with_digits(part, chinese)
+    return items
 
 
 def _unit_apart(
@@ -201,10 +217,23 @@ def _unit_apart(
             return _NOTHING
         unit = units.per(DOTTED[sign]) if sign in DOTTED and (dotted or sign in APART) else None
         unit = unit or (units.per(sign) if sign in APART or "/" in sign else None)
-        if sign not in APART and not dotted and "/" not in sign:
+        if sign == "s" and (end == len(queue) or queue[end].kind is Kind.GAP):
+            # The seconds of a result, where nothing but a pause follows.
+            behind = significant(queue, end)
+            if behind is None and not final:
+                return _NOTHING
+            if behind is None or (behind.kind is Kind.GAP and behind.text in ".,;)!?\n"):
+                unit = UNITS["s"]
+        elif sign not in APART and not dotted and "/" not in sign:
             return None
     if unit is None:
         return None
+    if len(sign) == 1 and end < len(queue) and queue[end].text == ".":
+        behind = significant(queue, end + 1)
+        if behind is None and not final:
+            return _NOTHING
+        if behind is not None and behind.kind is Kind.CHUNK:
+            return None  # an initial: 55 W. 5th Avenue
     if end < len(queue) and queue[end].text == "." and (sign in DOTTED or sign in ("sq", "fl")):
         behind = significant(queue, end + 1)
         if behind is None and not final:

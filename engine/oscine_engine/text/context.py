@@ -1,6 +1,6 @@
 """What the tokens read so far leave behind for the reading of the next ones."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from oscine_engine.text.abbreviations import CODE_LINKS, CODE_WORDS
@@ -15,9 +15,9 @@ _ENDS = frozenset(".?!\n")
 _RECENT = 14
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Context:
-    """The state between two readings."""
+    """The state between two readings; readers look at it, and `advance` alone changes it."""
 
     before: str = ""
     """The chunk in front, "" at the start of a sentence."""
@@ -48,47 +48,49 @@ class Context:
         """Chinese was said just now, or the sentence began with it: English words in it change nothing."""
         return self.language == "zh" or (self.language == "en" and self.first == "zh")
 
-    def after(self, first: Token, last: Token, read: list[Item]) -> "Context":
-        """The context behind tokens `first` to `last`, which were read as `read`."""
-        if is_blank(first) and first is last:
-            return self if self.after_blank else replace(self, after_blank=True, han="")
-        before, before2, recent, code = self.before, self.before2, self.recent, self.code
-        if first.kind is Kind.CHUNK:
-            before, before2 = first.text, before
-            code = _code(first.text, code)
-            recent = (recent + first.text)[-_RECENT:]
-        elif first.kind is Kind.HAN:
-            before = before2 = ""
-            recent = (recent + first.text)[-_RECENT:]
-        elif first.text in _ENDS:
-            before, before2, recent, code = "", "", "", False
-        elif first.text in ":,，":
-            recent = (recent + first.text)[-_RECENT:]
-        ends = first.text in ",，;:.?!\n" and first.kind is Kind.GAP
-        speaks = first.kind is not Kind.GAP
-        language = _language(self.language, read)
-        return Context(
-            before=before,
-            before2=before2,
-            han=(self.han + last.text)[-8:] if last.kind is Kind.HAN else "",
-            recent=recent,
-            after_blank=is_blank(last),
-            language=language,
-            first=self.first or language,
-            code=code,
-            quoted=self.quoted != (first.text == '"'),
-            operand=speaks or first.text in ")" or (self.operand and first.text in "}\"'*"),
-            starred=(self.starred or (first.text == "*" and not self.language)) and not (self.starred and ends),
-            equation=(self.equation or first.text == "=") and not ends,
-        )
+    def advance(self, first: Token, last: Token, read: list[Item]) -> None:
+        """Go on behind tokens `first` to `last`, which were read as `read`."""
+        kind, text = first.kind, first.text
+        if kind is Kind.GAP:
+            self._pass_sign(text)
+        else:
+            self.operand = True
+            self.recent = (self.recent + text)[-_RECENT:]
+            if kind is Kind.CHUNK:
+                self.before2, self.before = self.before, text
+                self.code = _code(text, self.code)
+            elif kind is Kind.HAN:
+                self.before = self.before2 = ""
+        self.han = (self.han + last.text)[-8:] if last.kind is Kind.HAN else ""
+        self.after_blank = is_blank(last)
+        if read:
+            self.language = _language(self.language, read)
+            self.first = self.first or self.language
 
-
-START = Context()
+    def _pass_sign(self, sign: str) -> None:
+        if sign == " ":
+            return
+        if sign in _ENDS:
+            self.before = self.before2 = self.recent = ""
+            self.code = False
+        elif sign in ":,，(":
+            self.recent = (self.recent + sign)[-_RECENT:]
+        self.operand = sign == ")" or (self.operand and sign in "}\"'*")
+        if sign in ",，;:.?!\n":
+            self.equation = self.starred = False
+        elif sign == "=":
+            self.equation = True
+        elif sign == '"':
+            self.quoted = not self.quoted
+        elif sign == "*" and not self.language:
+            self.starred = True
 
 
 def _code(chunk: str, code: bool) -> bool:
     lower = chunk.lower().strip("#'")
-    return lower in CODE_WORDS or (code and (lower in CODE_LINKS or has_digits(chunk)))
+    return lower in CODE_WORDS or (
+        code and (lower in CODE_LINKS or has_digits(chunk) or (chunk.isupper() and len(chunk) < 4))
+    )
 
 
 def _language(language: Language, read: list[Item]) -> Language:

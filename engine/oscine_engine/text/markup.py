@@ -14,6 +14,7 @@ to them.
 | `word[3]`, `[^3]`, `【4†source】` | `word`, nothing, nothing: marks of sources |
 | `- [ ] task`, `- [x] task` | `- task` |
 | `&amp;`, `&#39;` | `&`, `'` |
+| `$x$`, `$$` | `x`, nothing |
 | `\\(`, `\\*`, `\\times`, `\\frac{1}{2}` | nothing, `*`, `×`, `1/2` |
 """
 
@@ -21,7 +22,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-_SPECIAL = re.compile(r"[<\[\]&\\`~^【]")
+_SPECIAL = re.compile(r"[<\[\]&\\`~^【$]")
 _BLOCK_NAMES = (
     "think|thinking|thought|reasoning|scratchpad|reflection|tool|tools|tool_call|tool_calls|tool_use|tool_code|tool_response|"
     "tool_result|tool_results|function|functions|function_call|function_calls|function_results|invoke|script|style"
@@ -79,6 +80,8 @@ class Markup:
         self._held = ""
         self._end = ""
         """What closes the block that is being left out; "" outside."""
+        self._formula = False
+        """Between the dollar signs of a formula."""
         self._recent = "\n"
 
     @property
@@ -93,7 +96,7 @@ class Markup:
     def flush(self) -> str:
         """What is held back, as it stands. A block that is open ends here."""
         rest = self._take(self._held, final=True)
-        self._held, self._end, self._recent = "", "", "\n"
+        self._held, self._end, self._recent, self._formula = "", "", "\n", False
         return rest
 
     def _take(self, text: str, final: bool) -> str:
@@ -112,7 +115,9 @@ class Markup:
                 break
             self._put(text[at : special.start()], out)
             at = special.start()
-            found = _READERS[text[at]](text, at, self._recent, final)
+            found = (
+                self._dollar(text, at, final) if text[at] == "$" else _READERS[text[at]](text, at, self._recent, final)
+            )
             if not found.length and not final:
                 break
             self._put(found.left if found.length else text[at], out)
@@ -125,6 +130,20 @@ class Markup:
         if text:
             out.append(text)
             self._recent = (self._recent + text)[-_RECENT:]
+
+    def _dollar(self, text: str, at: int, final: bool) -> _Found:
+        """A dollar sign in front of a letter opens a formula, which the next one closes; others are money."""
+        if self._formula and "\n" not in self._recent[-1:]:
+            self._formula = False
+            return _Found(1, "")
+        if at + 1 == len(text) and not final:
+            return _MORE
+        following = text[at + 1 : at + 2]
+        attached = self._recent[-1:].isalnum()
+        if following == "$":
+            return _Found(2, "")
+        self._formula = not attached and (following in "\\(" or following.isalpha()) and following != ""
+        return _Found(1, "" if self._formula else "$")
 
     def _leave_out(self, text: str, at: int, out: list[str]) -> int:
         """Where the open block goes on after `text`, or ends."""

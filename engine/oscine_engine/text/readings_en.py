@@ -285,6 +285,8 @@ def _measured(match: re.Match[str], near: Near) -> str | None:
 
 def _scaled(match: re.Match[str], near: Near) -> str | None:
     """ "10M users" is counted in millions; the K of a 4K screen and the B of flat 4B are letters."""
+    if match[2] in "BM" and near.after_as_written[:1].isupper():
+        return None
     if near.before in _LETTERED or (match[2] == "K" and match[1] in ("2", "4", "5", "8")):
         return None
     return f"{decimal(match[1])} {_SUFFIXES[match[2]]}"
@@ -329,6 +331,7 @@ def _shapes() -> tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Near], st
         (r"(\d[\d,]*)/(\d[\d,]*)", _fraction),
         (r"\+?\d+(?:-\d+){2,}|\d{3}-\d{4}|\+\d{4,}|0\d+-\d+|\d{3}\.\d{3}\.\d{4}", _digits),
         (rf"({_NUMBER})-({_NUMBER})([%‰]|°?[A-Za-zµΩ²³/°]+)?", _range),
+        (r"(\d+(?:\.\d+)?)[xX](\d+(?:\.\d+)?)", lambda match, near: f"{decimal(match[1])} by {decimal(match[2])}"),
         (r"(\d+)'(\d{1,2})", _feet),
         (r"\d+:\d+(?::\d+)?", _ratio),
         (r"(\d+(?:\.\d+){2,})", _dotted),

@@ -36,7 +36,11 @@ _CODES = re.compile(
     r"(?:编号|单号|号码|尾号|卡号|账号|帐号|证号|工号|学号|房号|运单|订单|流水号|序列号|邮编|密码|口令|验证码|校验码|取件码|核销码|代码|电话|手机|座机"
     r"|传真|热线|拨打|拨|致电|客服|微信|QQ|来电|短信|回复|房间|航班|车次|股票|联系方式|总机|分机|转|身份证|车牌|按)"
     r"(?:后四位|号|号码|是|为|:|，|,|至|到|转)*$"
+    r"|(?:单元|号楼|栋|幢)$"
 )
+_LISTED = re.compile(r"[036]\d{5}")
+"""The number of a share, in brackets behind its name."""
+_SCORE_AFTER = frozenset("胜负战逼击输赢领落告")
 _NUMBERED_PLACES = ("室", "房", "号房", "次列", "次航", "次高", "航班")
 _SERVICE = re.compile(r"1[12]\d|9[56]\d{3}|123\d\d|100\d\d|10[01]\d{2}|400\d{7}|800\d{7}")
 _NO_SERVICE_AFTER = frozenset("个元块人名只台辆件年天米吨公万亿美次度分套户家页字平步")
@@ -175,6 +179,7 @@ def _years(match: re.Match[str], beside: Beside) -> str | None:
 
 def _range(match: re.Match[str], beside: Beside) -> str | None:
     first, second, sign = match.groups()
+    after = beside.after[:1]
     if _CODES.search(beside.recent) and first.isdecimal() and second.isdecimal() and len(first + second) > 5:
         return f"{by_digit(first)},{by_digit(second)}"
     if sign and sign in ("%", "‰"):
@@ -182,7 +187,7 @@ def _range(match: re.Match[str], beside: Beside) -> str | None:
             f"{'百' if sign == '%' else '千'}分之{decimal(first)}到{'百' if sign == '%' else '千'}分之{decimal(second)}"
         )
     if not sign:
-        if _SCORE.search(beside.recent):
+        if _SCORE.search(beside.recent) or (after in _SCORE_AFTER and len(first) < 4):
             return f"{decimal(first)}比{decimal(second)}"
         return f"{counted(first, beside.after)}到{counted(second, beside.after)}"
     if speed := _speed(f"{decimal(first)}到{decimal(second)}", sign):
@@ -226,6 +231,8 @@ def _whole(match: re.Match[str], beside: Beside) -> str | None:
         (len(text) == 3 and (before[-1:] in ("打", "拨", "按") or after.startswith(_HOTLINES)))
         or (len(text) > 3 and after[:1] not in _NO_SERVICE_AFTER and not text.endswith("000"))
     ):
+        return by_digit(text)
+    if (beside.recent[-1:] == "(" and _LISTED.fullmatch(text)) or (before[-1:] == "秒" and len(text) == 2):
         return by_digit(text)
     if len(text) == 3 and (text, after) in _NAMES:
         return by_digit(text)
@@ -356,6 +363,7 @@ _SHAPES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Beside], str | No
         (rf"({_NUMBER})-({_NUMBER})([%‰]|[A-Za-zµΩ²³/°]+)?", _range),
         (r"(\d+)/(\d+)", _fraction),
         (r"(\d+)/(\d+)([A-Za-z]+)", _pressure),
+        (rf"({_NUMBER})[xX]({_NUMBER})", lambda match, beside: f"{decimal(match[1])}乘{decimal(match[2])}"),
         (r"[vV]?\d+(?:\.\d+){2,}", _dotted),
         (r"[vV](\d+(?:\.\d+)*)", _version),
         (r"([A-Z]{1,3})(\d{3,5})", _train),

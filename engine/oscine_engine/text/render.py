@@ -1,6 +1,7 @@
 """Spoken items to ids: as pronunciation marks, or as plain text for a byte-level tokenizer."""
 
 import re
+import unicodedata
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -9,11 +10,17 @@ from oscine_engine.text.english import pronounce, spell
 from oscine_engine.text.items import Item, Spoken
 from oscine_engine.text.lexicon import Phones
 from oscine_engine.text.mandarin import Syllable
+from oscine_engine.text.numbers_en import by_digit
+from oscine_engine.text.readings_en import read_number
 from oscine_engine.text.tokenizer import Tokenizer
 
 _STRENGTH = {mark: rank for rank, mark in enumerate(("", ",", ":", ";", ".", "!", "?"))}
 _WIDE = dict(zip(",.?!;:", "，。？！；：", strict=True))
 _HAN_PIECE = 8
+_WORD_PIECE = 40
+"""Letters of a script that parts words by blanks: only what is no word is cut."""
+_WITHOUT_BLANKS = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff]")
+"""Thai, Lao, Burmese, Khmer and kana."""
 _PHONE = re.compile(r"\[[A-Z]{1,2}[012]?\]")
 _EVENTS = frozenset(
     "[breath] <strong> </strong> [noise] [laughter] [cough] [clucking] [accent] [quick_breath] <laughter> </laughter> "
@@ -34,7 +41,8 @@ class PhoneRenderer:
     """Marks for words and characters, one id for the blank between English words, pauses collapsed to the strongest.
 
     No blank stands beside a pause, and none inside Chinese. Text that ends without a final mark gets a full stop.
-    Event marks are left out: the embedded voice was not trained on them.
+    Event marks are left out: the embedded voice was not trained on them. So are letters of other scripts, for which there
+    are no marks.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -80,6 +88,12 @@ class PhoneRenderer:
                 return self._close_han() + self._english(item.text, spell(item.text))
             case Spoken.MARK:
                 return self._mark(item.text)
+            case Spoken.OTHER if item.text[0] in "0123456789":
+                # Its digits at least can be said of a text in a script that has no marks.
+                ids = self._close_han()
+                for word in (read_number(item.text) or by_digit(item.text)).replace(",", "").split():
+                    ids += self._english(word, pronounce(word))
+                return ids
             case _:
                 self._blank = True
                 return []
@@ -142,9 +156,15 @@ class PhoneRenderer:
         return ids
 
 
+def _ends_in_letter(piece: str) -> bool:
+    """The last character is a letter, a digit, or a mark upon one, as vowels of Thai and Hindi are."""
+    return piece[-1:].isalnum() or (piece != "" and unicodedata.category(piece[-1])[0] == "M")
+
+
 class PlainRenderer:
     """Normalised text for a byte-level tokenizer, encoded in pieces that its pre-tokenizer cuts at anyway: before a
-    blank, and between a letter and what is none. Chinese runs are also cut after every eighth character.
+    blank, and between a letter and what is none. Runs of scripts without blanks are also cut after every eighth
+    character.
 
     Punctuation takes the width that the script before it uses. A missing final mark is added.
     """
@@ -158,7 +178,8 @@ class PlainRenderer:
         self._blank = False
         self._started = False
         self._wide = False  # the last letter was Chinese
-        self._run = 0  # Chinese characters in the piece
+        self._run = 0  # characters of Chinese or another script in the piece
+        self._worded = False  # the last of them is of a script that parts words by blanks
 
     def push(self, items: Iterable[Item]) -> list[int]:
         """Ids that these items settle."""
@@ -167,7 +188,7 @@ class PlainRenderer:
     def finish(self) -> list[int]:
         """Everything held back, and the final mark."""
         ids: list[int] = []
-        if self._piece and self._piece[-1].isalnum():
+        if _ends_in_letter(self._piece):
             ids = self._emit()
             self._piece = "。" if self._wide else "."
         ids += self._emit()
@@ -184,11 +205,11 @@ class PlainRenderer:
                     return []
                 mark = "." if item.text == "\n" else item.text
                 self._blank = self._blank or item.text == "\n"
-                if item.text == "\n" and self._piece and not self._piece[-1].isalnum():
+                if item.text == "\n" and self._piece and not _ends_in_letter(self._piece):
                     return []
-                if mark == "," and self._piece and not self._piece[-1].isalnum():
+                if mark == "," and self._piece and not _ends_in_letter(self._piece):
                     return []
-                ids = self._emit() if self._piece[-1:].isalnum() else []
+                ids = self._emit() if _ends_in_letter(self._piece) else []
                 self._piece += _WIDE[mark] if self._wide else mark
                 return ids
             case Spoken.MARK:
@@ -198,9 +219,11 @@ class PlainRenderer:
         ids = self._blank_before()
         self._started = True
         self._wide = item.kind is Spoken.HAN
-        if self._run >= _HAN_PIECE:
+        if self._run >= (_WORD_PIECE if self._worded else _HAN_PIECE):
             ids += self._emit()
-        self._run += self._wide
+        if self._wide or item.kind is Spoken.OTHER:
+            self._run += 1
+            self._worded = not self._wide and _WITHOUT_BLANKS.match(item.text) is None
         self._piece += item.text
         return ids
 

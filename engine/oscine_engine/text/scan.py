@@ -46,7 +46,6 @@ _URL_GOES_ON = re.compile(r"[.,:;?!'*]*")
 _URL_STARTS = re.compile(r"(?:https?|ftp)://", re.IGNORECASE)
 _QUERY = re.compile(r"\?[A-Za-z0-9_.%-]+=[A-Za-z0-9_.%-]+(?:&[A-Za-z0-9_.%=-]+)*")
 _PART_OF_QUERY = re.compile(r"\?[A-Za-z0-9_.%-]*(?:=[A-Za-z0-9_.%&=-]*)?")
-_IN_QUERY = re.compile(r"[A-Za-z0-9_.%&=-]")
 _HAN = re.compile("[\u3007\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]")
 _JOINER_CHARACTER = re.compile(r"['.,:/_\-#]")
 _MORE_JOINED = re.compile(r"['.:/_\-#]|,[0-9]{0,3}")
@@ -125,7 +124,8 @@ def _next(text: str, at: int, final: bool) -> tuple[int, Token | None]:
         return at, None
     if text[end : end + 1] == "?" and re.search(r"[./]", chunk.group()):
         query = _QUERY.match(text, end)
-        if not final and ((query or _PART_OF_QUERY.match(text, end)).end() == len(text)):  # type: ignore[union-attr]
+        part = _PART_OF_QUERY.match(text, end)
+        if not final and part is not None and part.end() == len(text):
             return at, None
         if query is not None:
             found = query.group().rstrip(".-")

@@ -39,7 +39,7 @@ _EMOJI_JOINERS = "\u200d\ufe0f"
 _HAN = re.compile("[\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]")
 _TITLES = frozenset(
     "mr mrs ms dr prof st mt gen capt sgt rev fig vs approx dept e.g i.e cf ext rm apt "
-    "jan feb apr aug sep sept oct nov dec tues thurs".split()
+    "jan feb mar apr jun jul aug sep sept oct nov dec tues thurs".split()
 )
 _CAPITAL_TITLES = frozenset("Gov Sen Rep Lt Col Maj Hon Ft Mon Tue Wed Thu Fri Sat Sun Figs Pres Ch Vol".split())
 """With a capital they go on like _TITLES."""

@@ -1,5 +1,7 @@
 """Punctuation marks and symbols: which of them are pauses, which are said, and which merely part words."""
 
+import re
+
 from oscine_engine.text.amounts import language_of, read_amount, spoken
 from oscine_engine.text.chunks import with_power
 from oscine_engine.text.context import Context
@@ -9,7 +11,7 @@ from oscine_engine.text.numbers_zh import power as power_zh
 from oscine_engine.text.scan import Kind, Token
 from oscine_engine.text.stretches import is_phone
 from oscine_engine.text.tokens import has_digits, is_blank, position, significant
-from oscine_engine.text.units import SIGNS
+from oscine_engine.text.units import SIGNS, per
 
 PAUSES = {
     ",": ",",
@@ -43,7 +45,10 @@ _UNARY = {
 _RATED = frozenset("元块万角分度米里斤克次人天月年")
 """Behind these characters a slash means for each."""
 _PERIODS = frozenset("月年天日人次小斤个晚平张件份位周套台瓶盒箱公千克度吨米升分秒课股辆亩户期单包")
-_LOOKING_AHEAD = _BINARY | frozenset(_UNARY) | frozenset("({-*/^∞|")
+_LOOKING_AHEAD = _BINARY | frozenset(_UNARY) | frozenset("({-*/^∞|#")
+_KEYS = frozenset("press hit dial enter key pressing".split())
+_KEY_NAMES = {"#": ("pound", "井号"), "*": ("star", "星号")}
+_MEASURED_POWER = re.compile(r"([-+]?\d+)([A-Za-z/]+[²³]?)")
 _NOTHING: tuple[int, list[Item]] = (0, [])
 _BLANK = Item(Spoken.BLANK, " ")
 
@@ -53,6 +58,8 @@ def read_sign(queue: list[Token], at: int, final: bool, context: Context) -> tup
     sign = queue[at].text
     if sign in ".?!;,，:\n" or sign == " ":
         return 1, [Item(Spoken.PAUSE, PAUSES[sign]) if sign != " " else _BLANK]
+    if sign in "#*" and context.before.lower() in _KEYS:
+        return 1, words(_KEY_NAMES[sign][0])
     if sign not in _LOOKING_AHEAD:
         return 1, [Item(Spoken.PAUSE, PAUSES[sign]) if sign in PAUSES else _BLANK]
     if at + 1 == len(queue) and not final:
@@ -63,6 +70,10 @@ def read_sign(queue: list[Token], at: int, final: bool, context: Context) -> tup
         return _opening(queue, at, final, context)
     if sign == "-":
         return _dash(queue, at, final, context)
+    if sign in "#*" and at + 1 < len(queue) and queue[at + 1].text == "键":
+        return 1, spoken(_KEY_NAMES[sign][1], True)
+    if sign == "#":
+        return 1, [_BLANK]
     if sign == "*":
         return _star(queue, at, final, context)
     if sign == "/":
@@ -162,6 +173,11 @@ def _star(queue: list[Token], at: int, final: bool, context: Context) -> tuple[i
 
 def _power(queue: list[Token], at: int, final: bool, context: Context) -> tuple[int, list[Item]]:
     exponent = queue[at + 1].text
+    measured = _MEASURED_POWER.fullmatch(exponent)
+    if measured is not None and (unit := per(measured[2])) is not None:
+        if context.in_chinese:
+            return 2, spoken(power_zh("", measured[1]) + unit.zh, True)
+        return 2, words(f"{power(measured[1])} {unit.many}")
     if not exponent.lstrip("-+").isdecimal():
         if exponent == "n" or exponent.isalpha():
             said = with_power("ⁿ", context.in_chinese) if exponent == "n" else words(f"to the power of {exponent}")

@@ -94,6 +94,7 @@ MPa megapascal megapascals 兆帕
 hPa hectopascal hectopascals 百帕
 mmHg millimeter_of_mercury millimeters_of_mercury 毫米汞柱
 bar bar bars 巴
+atm atmosphere atmospheres 个大气压
 psi P_S_I P_S_I -
 hp horsepower horsepower 马力
 mol mole moles 摩尔
@@ -135,10 +136,8 @@ def _units() -> dict[str, Unit]:
 UNITS = _units()
 """Written unit -> unit. Case counts: MB is no mb."""
 
-APART = frozenset(UNITS) - frozenset("A N J t h s V W l pt bar hp bps sec secs min mins A".split())
+APART = frozenset(UNITS) - frozenset("A N J t s l pt cal inch".split())
 """Units that are one even when a blank parts them from their number. Others are words as often."""
-APART_ALSO = frozenset("min mins sec secs h s l hp bar bps t V W".split())
-"""Units with a blank before them which count as such unless a sentence could use them otherwise."""
 
 DOTTED = {"lb": "lb", "lbs": "lbs", "oz": "oz", "ft": "ft", "in": "inch", "hr": "hr", "hrs": "hrs", "min": "min",
           "sec": "sec", "yd": "yd", "mi": "mi", "tsp": "tsp", "tbsp": "tbsp", "gal": "gal", "yrs": "yrs", "sq": "sq",

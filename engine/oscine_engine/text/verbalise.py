@@ -22,7 +22,7 @@ from oscine_engine.text.abbreviations import (
 from oscine_engine.text.amounts import language_of, read_amount, spoken
 from oscine_engine.text.characters import GREEK
 from oscine_engine.text.chunks import of_letters, with_power
-from oscine_engine.text.context import START, Context
+from oscine_engine.text.context import Context
 from oscine_engine.text.items import Item, Spoken, letters, words
 from oscine_engine.text.readings_en import MONTHS_SHORT
 from oscine_engine.text.scan import Kind, Token
@@ -35,6 +35,10 @@ _NUMBER_WORDS = frozenset(
 )
 _DOTTED = re.compile(r"[A-Za-z](?:\.[A-Za-z])+")
 _RAISED = re.compile(r"[⁰¹²³⁴-⁹⁺⁻ⁿ]$")
+_DAYS = {"Mon": "Monday", "Tue": "Tuesday", "Tues": "Tuesday", "Wed": "Wednesday", "Thu": "Thursday",
+         "Thurs": "Thursday", "Fri": "Friday", "Sat": "Saturday", "Sun": "Sunday"}  # fmt: skip
+_DAYS_ONLY = frozenset("Mon Tue Tues Thu Thurs Fri".split())
+"""Those that are no words of their own."""
 _NOTHING: tuple[int, list[Item]] = (0, [])
 
 
@@ -43,7 +47,7 @@ class Verbaliser:
 
     def __init__(self) -> None:
         self._queue: list[Token] = []
-        self._context = START
+        self._context = Context()
 
     def push(self, tokens: list[Token]) -> list[Item]:
         """Items that `tokens` complete."""
@@ -53,7 +57,7 @@ class Verbaliser:
     def finish(self) -> list[Item]:
         """All that is left; as new afterwards."""
         items = self._take(final=True)
-        self._context = START
+        self._context = Context()
         return items
 
     def _take(self, final: bool) -> list[Item]:
@@ -63,7 +67,7 @@ class Verbaliser:
             used, read = _read(self._queue, done, final, self._context)
             if not used:
                 break
-            self._context = self._context.after(self._queue[done], self._queue[done + used - 1], read)
+            self._context.advance(self._queue[done], self._queue[done + used - 1], read)
             items.extend(read)
             done += used
         del self._queue[:done]
@@ -127,6 +131,10 @@ def _read_chunk(queue: list[Token], at: int, final: bool, context: Context) -> t
         return 1, letters(chunk)[:-1]
     if chunk in ROMANS and (read := _roman(queue, at, final, context)) is not None:
         return read
+    if chunk in _DAYS_ONLY and not (at + 1 < len(queue) and queue[at + 1].text == "."):
+        if at + 1 == len(queue) and not final:
+            return _NOTHING
+        return 1, words(_DAYS[chunk])
     if lower in TITLES or lower in ("no", "nos", "etc", "ph.d", "p", "al") or _DOTTED.fullmatch(chunk):
         return _abbreviation(queue, at, final, context)
     if chunk == "A" or (chunk == "a" and (context.before.lower() in _NUMBER_WORDS or context.before.isdecimal())):
@@ -136,11 +144,24 @@ def _read_chunk(queue: list[Token], at: int, final: bool, context: Context) -> t
         return 1, [Item(Spoken.LETTERS, "A") if _is_letter_a(chunk, after) else Item(Spoken.WORD, chunk)]
     if chunk in APART and len(chunk) > 1 and context.before[-1:].isdecimal():
         return 1, words(UNITS[chunk].many)
+    if "-" in chunk and (days := _days(chunk)) is not None:
+        return 1, words(days)
     return 1, words(of_letters(chunk))
+
+
+def _days(chunk: str) -> str | None:
+    """ "Mon-Fri", "Jan-Mar": the days or months in full; None for other chunks."""
+    names = [
+        _DAYS.get(part) or (MONTHS_SHORT.get(part.lower()) if part.istitle() else None) for part in chunk.split("-")
+    ]
+    full = [name for name in names if name]
+    return " to ".join(full) if len(full) == len(names) == 2 else None
 
 
 def _read_whole(queue: list[Token], at: int, final: bool, context: Context, lower: str) -> tuple[int, list[Item]]:
     """A chunk that is one sign or one set phrase, in the language around it."""
+    if lower == "+" and not context.operand:
+        return 1, [Item(Spoken.BLANK, " ")]
     if lower in WHOLE_CHINESE and (context.han or context.in_chinese):
         return 1, spoken(WHOLE_CHINESE[lower], True)
     return 1, words(WHOLE[lower])
