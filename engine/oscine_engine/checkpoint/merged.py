@@ -3,8 +3,8 @@
 Ids are text ids, then the rows of the speech tables: speech ids, sos, eos and the other controls. Only speech ids and
 eos may ever be sampled, and a head without a bias gives rows of zeros the logit 0, which may well be the largest. So
 hidden states get a few channels more that always hold the same small number: nothing writes to them, and the last norm
-and the rows of ids that must not be sampled make a logit of it that is far below any other. That is part of the
-weights: it holds in any server, with any request and under speculation.
+and the rows of ids that must not be sampled make a logit of it that is minus infinity. That is part of the weights: it
+holds in any server, with any request and under speculation.
 
 It changes nothing else. Norms see more channels and that number among them, so their weights take the factor that more
 channels ask for, and the number's square is taken out of their eps, exactly. Heads are added so that a head has as many
@@ -16,6 +16,7 @@ and embeddings of its own.
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias
@@ -35,10 +36,12 @@ DRAFT = "draft"
 Precision: TypeAlias = Literal["float32", "float16", "bfloat16"]
 
 MOST_POSITIONS = 32768
-_CONSTANTS = 16
-"""Channels that hold the number, at most."""
-_ROW = 2.0**15
-"""How much a forbidden id's row makes of each of them; a float16 still holds it."""
+_ROW: Mapping[Precision, float] = {"float16": 2.0**15, "bfloat16": 2.0**127, "float32": 2.0**127}
+"""How much a forbidden id's row makes of each of them: the largest power of two there is.
+
+Their logit then overflows, for states of a root mean square up to some 2,000. A finite one would rule them out as well,
+but samplers look for the largest logits by halving the range of all that are finite.
+"""
 _NORM = 2.0**15
 """The most that the last norm does."""
 _HALF = 65504.0
@@ -86,7 +89,7 @@ class _Widened:
     def of(cls, lm: LMConfig) -> Self:
         heads = lm.num_attention_heads + lm.num_key_value_heads
         hidden = heads * lm.head_dim
-        count = min(_CONSTANTS, hidden - lm.hidden_size)
+        count = hidden - lm.hidden_size
         ratio = lm.hidden_size / hidden
         # At most half of eps goes to the constants; powers of two, which every format holds.
         value = _power_below(math.sqrt(lm.hidden_size * lm.rms_norm_eps / 2 / count))
@@ -95,10 +98,9 @@ class _Widened:
         most = _HALF / 1.5 * math.sqrt(lm.rms_norm_eps * ratio) / value
         return cls(hidden, heads, eps, count, value, min(_NORM, _power_below(most)))
 
-    @property
-    def forbidding(self) -> float:
+    def forbidding(self, precision: Precision) -> float:
         """What a forbidden id's logit is times the root mean square of the state, below zero."""
-        return self.constants * self.value * self.norm * _ROW
+        return self.constants * self.value * self.norm * _ROW[precision]
 
 
 def _power_below(number: float) -> float:
@@ -113,8 +115,8 @@ def write(lm: SpeechLM, directory: str | Path, precision: Precision = "float16")
     """
     root = _new(directory)
     widened = _Widened.of(lm.config)
-    state = _state(lm, widened)
-    _check_ruled_out(lm, widened)
+    state = _state(lm, widened, _ROW[precision])
+    _check_ruled_out(lm, widened.forbidding(precision))
     _save(state, root, precision)
     _write_json(root / CONFIG, _config(lm.config, widened, precision))
     merged = Merged.of(lm.config)
@@ -175,8 +177,8 @@ def write_draft(draft: DraftNetwork, lm: SpeechLM, directory: str | Path, precis
     return root
 
 
-def _state(lm: SpeechLM, widened: _Widened) -> dict[str, Tensor]:
-    """Weights under their names in a Qwen2ForCausalLM, float32."""
+def _state(lm: SpeechLM, widened: _Widened, row: float) -> dict[str, Tensor]:
+    """Weights under their names in a Qwen2ForCausalLM, float32. row: see `_ROW`."""
     config, merged = lm.config, Merged.of(lm.config)
     hidden, used = widened.hidden, config.hidden_size
     scale = math.sqrt(used / hidden)
@@ -204,19 +206,19 @@ def _state(lm: SpeechLM, widened: _Widened) -> dict[str, Tensor]:
     state["model.embed_tokens.weight"] = table
     state["model.norm.weight"][constant] = widened.norm
     head = torch.zeros(merged.size, hidden)
-    head[:, constant] = -_ROW
+    head[:, constant] = -row
     allowed = torch.cat((torch.arange(config.speech_token_size), torch.tensor([config.speech_token_size + 1])))
     head[merged.text_ids + allowed] = _padded(lm.llm_decoder.weight.detach().cpu().float()[allowed], hidden)
     state["lm_head.weight"] = head
     return state
 
 
-def _check_ruled_out(lm: SpeechLM, widened: _Widened) -> None:
+def _check_ruled_out(lm: SpeechLM, forbidding: float) -> None:
     """A normed state is no longer than the root of its size, so no logit is below the longest row's share of that."""
     config = lm.config
     rows = lm.llm_decoder.weight.detach().float() * lm.decoder.norm.weight.detach().float()
     lowest = math.sqrt(config.hidden_size) * float(rows.norm(dim=1).max())
-    largest = widened.forbidding / (lowest + _HOPELESS)
+    largest = forbidding / (lowest + _HOPELESS)
     if largest < _LARGEST_STATE:
         raise CheckpointError(
             f"the head's logits may be as low as -{lowest:.0f}: ids of text would not be ruled out for hidden states "

@@ -86,6 +86,10 @@ def test_only_speech_and_eos_can_be_sampled(precision: merged.Precision, tmp_pat
     with torch.inference_mode():
         logits = served.lm_head(served.model.norm(wide)).float()
     assert not logits.isnan().any()
+    # A state of this size has a logit that the format cannot hold.
+    largest = 0.9 * merged._Widened.of(LM).forbidding(precision) / _largest(precision)
+    ordinary = states.square().mean(-1).sqrt() < largest
+    assert (logits[ordinary][:, : LM.vocab_size] == -torch.inf).all() and largest > 400
     chances = logits.softmax(-1)
     legal = LM.vocab_size + allowed(LM)
     assert chances[:, legal].sum(-1).sub(1).abs().max() < 1e-5
@@ -125,7 +129,7 @@ def test_a_directory_tells_what_it_was_made_of(tmp_path: Path) -> None:
 
 def test_what_cannot_be_served_is_refused(tmp_path: Path) -> None:
     lm = drawn(LM)
-    lm.llm_decoder.weight.mul_(1000)
+    lm.llm_decoder.weight.mul_(1e4)
     with pytest.raises(CheckpointError, match="ruled out"):
         merged.write(lm, tmp_path / "loud")
     lm = drawn(LM)
@@ -185,9 +189,16 @@ def test_full_size_holds_in_float16() -> None:
     """The released sizes: what the constant channels hold and do are numbers that a float16 has."""
     widened = merged._Widened.of(LMConfig())
     assert (widened.hidden, widened.heads) == (1024, 16)
-    numbers = torch.tensor([widened.value, widened.norm, merged._ROW])
+    numbers = torch.tensor([widened.value, widened.norm, merged._ROW["float16"]])
     assert torch.equal(numbers.half().float(), numbers)
     # The largest they are made, by a state of zeros, and the least, by the largest state.
     assert widened.norm * widened.value / math.sqrt(1e-6 * 896 / 1024) < 65504
-    assert torch.tensor(widened.value / 65504).half() > 0
+    assert torch.tensor(widened.value / 16000).half() > 0
+    # Infinitely small for any state that there is, in every format.
+    assert all(widened.forbidding(precision) > 2000 * _largest(precision) for precision in merged._ROW)
     assert 0 < widened.eps < 1e-6
+
+
+def _largest(precision: merged.Precision) -> float:
+    kind: torch.dtype = getattr(torch, precision)
+    return torch.finfo(kind).max
