@@ -1,6 +1,7 @@
 """The `oscine` command as a user meets it: real processes, pipes, signals and sockets."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -70,8 +71,29 @@ def test_wrong_arguments_are_named(tmp_path: Path) -> None:
     check_failed(run("say", "Hi.", "--server", "http://here:1"), 2, "--server", "HOST:PORT")
     check_failed(run("say", "Hi.", "--server", "::1"), 2, "--server", "brackets")
     check_failed(run("say", "Hi.", "--server", "here:99999"), 2, "--server", "65535")
-    check_failed(run("say", "Hi.", "--server", "here", "--model", tmp_path), 2, "--model", "--server", "here:50051")
+    both = run("say", "Hi.", "--server", "here", "--model", tmp_path, "--lm-file", "llm.rl")
+    check_failed(both, 2, "--model, --lm-file", "--server", "here:50051")
+    check_failed(run("serve", "--pause-timeout", "0"), 2, "--pause-timeout", "above 0")
     assert files(tmp_path) == set()
+
+
+HEEDED_BY_A_CLIENT = {"--help", "--output", "--server", "--voice", "--seed", "--mode"}
+
+
+def test_whatever_a_service_has_settled_is_refused_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every option of `say`, also with the value that it has anyway, but for those that a client heeds."""
+    with pytest.raises(SystemExit):
+        main(["say", "--help"])
+    flags = set(re.findall(r"^  (?:-\w \w+, )?(--[\w-]+)", capsys.readouterr().out, re.MULTILINE))
+    settled = sorted(flags - HEEDED_BY_A_CLIENT)
+    assert {"--model", "--device", "--precision", "--lm-file", "--max-streams"} <= set(settled)
+    values = {"--device": "cpu", "--precision": "float32", "--lm-file": "llm", "--max-streams": "8"}
+    for flag in settled:
+        with pytest.raises(SystemExit) as ended:
+            main(["say", "Hi.", "--server", "here", flag, values.get(flag, "1")])
+        assert ended.value.code == 2
+        message = capsys.readouterr().err
+        assert f"{flag}: without meaning beside --server" in message and "here:50051" in message
 
 
 def test_help_tells_the_default_that_counts(

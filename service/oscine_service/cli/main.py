@@ -12,20 +12,19 @@ import os
 import signal
 import sys
 from collections.abc import Coroutine, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from oscine_service.cli import convert
+from oscine_service.cli.engine_options import EngineOptions
 
 if TYPE_CHECKING:
     from oscine_engine.events import SessionRequest
+    from oscine_engine.settings import EngineSettings
 
 FAILED, WRONG, INTERRUPTED, TERMINATED = 1, 2, 130, 143
 PORT = 50051
-OF_AN_ENGINE = ("model", "lm_file", "device", "precision", "max_streams")
-"""Options of `say` that a service has settled already."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -95,47 +94,50 @@ def _first(error: BaseException) -> BaseException:
 
 
 def _command(options: argparse.Namespace) -> Coroutine[Any, Any, None]:
-    from oscine_engine.settings import EngineSettings
-
-    if options.command == "voices":
-        from oscine_service.cli import voices
-
-        return voices.voices(options.model)
-    if options.command == "say" and options.server is not None:
-        from oscine_service.cli import client
-
-        return client.say(options.server, options.text, _request(options), options.output)
-    if options.command == "convert":
-        return convert.convert(options)
-    devices = tuple(options.device.split(","))
-    settings = EngineSettings(
-        model=options.model,
-        lm_file=options.lm_file,
-        device=devices[0],
-        precision=options.precision or ("float32" if devices[0] == "cpu" else "float16"),
-        max_streams=options.max_streams,
-    )
-    # Each imports what it needs: only `serve` does without the networks.
+    # Each imports what it needs: only those with an engine in this process need networks.
     match options.command:
+        case "voices":
+            from oscine_service.cli import voices
+
+            return voices.voices(options.engine.values(options)["model"])
+        case "convert":
+            return convert.convert(options)
         case "serve":
             from oscine_service.cli import serve
             from oscine_service.limits import Limits
 
-            settings = replace(settings, vllm=options.vllm)
-            if options.utilisation is not None:
-                settings = replace(settings, utilisation=options.utilisation)
+            settings, devices = _settings(options)
             how = serve.Serve(
                 options.host, options.port, devices, options.grace, options.in_process, options.hang_timeout
             )
-            return serve.serve(settings, how, Limits(options.idle_timeout, options.write_timeout))
+            limits = Limits(
+                idle_timeout_s=options.idle_timeout,
+                write_timeout_s=options.write_timeout,
+                pause_timeout_s=options.pause_timeout,
+            )
+            return serve.serve(settings, how, limits)
+        case "say" if options.server is not None:
+            from oscine_service.cli import client
+
+            return client.say(options.server, options.text, _request(options), options.output)
         case "say":
             from oscine_service.cli import say
 
-            return say.say(settings, options.text, _request(options), options.output)
+            return say.say(_settings(options)[0], options.text, _request(options), options.output)
         case _:
             from oscine_service.cli import demo
 
-            return demo.demo(settings, options.output)
+            return demo.demo(_settings(options)[0], options.output)
+
+
+def _settings(options: argparse.Namespace) -> "tuple[EngineSettings, tuple[str, ...]]":
+    """Those of the first engine, and the device of each."""
+    from oscine_engine.settings import EngineSettings
+
+    values = dict(options.engine.values(options))
+    devices = tuple(values.pop("device").split(","))
+    precision = values.pop("precision") or ("float32" if devices[0] == "cpu" else "float16")
+    return EngineSettings(device=devices[0], precision=precision, **values), devices
 
 
 def _request(options: argparse.Namespace) -> "SessionRequest":
@@ -147,10 +149,12 @@ def _request(options: argparse.Namespace) -> "SessionRequest":
 
 def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """End with status 2 if what only an engine of its own can heed was given beside a server."""
-    given = [name for name in OF_AN_ENGINE if getattr(options, name) != parser.get_default(name)]
+    given = options.engine.given(options)
     if options.server is not None and given:
-        names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-        parser.error(f"{names}: the service at {options.server} has settled that; leave it out, or --server")
+        parser.error(
+            f"{', '.join(given)}: without meaning beside --server, the service at {options.server} has settled that; "
+            "leave out one or the other"
+        )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -177,7 +181,15 @@ def _parser() -> argparse.ArgumentParser:
         type=_seconds,
         default=60.0,
         metavar="SECONDS",
-        help="end a call whose client takes no response (default %(default)g)",
+        help="end a call whose client takes no response and reports nothing as played (default %(default)g)",
+    )
+    serving.add_argument(
+        "--pause-timeout",
+        type=_seconds,
+        default=3600.0,
+        metavar="SECONDS",
+        help="end a call whose client reported what was played and does so no more, with more left to say "
+        "(default %(default)g)",
     )
 
     serving.add_argument(
@@ -194,19 +206,6 @@ def _parser() -> argparse.ArgumentParser:
         default=10.0,
         metavar="SECONDS",
         help="replace an engine process that answers no heartbeat for so long (default %(default)g)",
-    )
-    serving.add_argument(
-        "--utilisation",
-        type=_share,
-        metavar="SHARE",
-        help="admit calls up to this share of what the machine can compute when all speak at once, by its own "
-        f"measure; inf counts calls only (default {UTILISATION:g})",
-    )
-    serving.add_argument(
-        "--vllm",
-        type=Path,
-        metavar="DIR",
-        help="let vLLM compute the language model that oscine convert --to vllm wrote to this directory",
     )
     serving.add_argument(
         "--in-process",
@@ -242,28 +241,46 @@ def _parser() -> argparse.ArgumentParser:
     convert.add_arguments(commands.add_parser("convert", help="convert a model, or its language model for vLLM"))
 
     for command in (serving, saying, showing, listing):
-        command.add_argument("--model", type=Path, metavar="DIR", help="model directory (default: the embedded voice)")
-    for command in (serving, saying, showing):
-        command.add_argument("--lm-file", choices=["llm", "llm.rl"], default="llm", help="which language model to load")
+        engine = EngineOptions(command)
+        command.set_defaults(engine=engine)
+        engine.add("--model", None, "model directory (default: the embedded voice)", type=Path, metavar="DIR")
+        if command is listing:
+            continue
+        engine.add("--lm-file", "llm", "which language model to load (default {})", choices=["llm", "llm.rl"])
         if command is serving:
-            command.add_argument(
+            engine.add(
                 "--device",
+                "cpu",
+                "cpu, cuda (the first GPU) or cuda:N; an engine process runs on each of several, such as "
+                "cuda:0,cuda:1 (default {})",
                 type=_devices,
-                default="cpu",
                 metavar="DEVICE[,DEVICE...]",
-                help="cpu, cuda (the first GPU) or cuda:N; an engine process runs on each of several, such as "
-                "cuda:0,cuda:1 (default %(default)s)",
             )
         else:
-            command.add_argument(
-                "--device", type=_device, default="cpu", help="cpu, cuda or cuda:N (default %(default)s)"
-            )
-        command.add_argument(
+            engine.add("--device", "cpu", "cpu, cuda or cuda:N (default {})", type=_device)
+        engine.add(
             "--precision",
+            None,
+            "of the language model and the flow on a GPU (default float16); a CPU computes in float32",
             choices=["float32", "float16", "bfloat16"],
-            help="of the language model and the flow on a GPU (default float16); a CPU computes in float32",
         )
-        command.add_argument("--max-streams", type=_count, default=8, help="streams a device (default %(default)s)")
+        engine.add("--max-streams", 8, "streams a device (default {})", type=_count)
+        if command is serving:
+            engine.add(
+                "--utilisation",
+                UTILISATION,
+                "admit calls up to this share of what the machine can compute when all speak at once, by its own "
+                "measure; inf counts calls only (default {:g})",
+                type=_share,
+                metavar="SHARE",
+            )
+            engine.add(
+                "--vllm",
+                None,
+                "let vLLM compute the language model that oscine convert --to vllm wrote to this directory",
+                type=Path,
+                metavar="DIR",
+            )
     saying.set_defaults(check=partial(_check, saying))
     return parser
 
