@@ -75,8 +75,10 @@ def stepwise(lm: SpeechLM) -> LMRunner:
     return LMRunner(lm, pool(), SamplingConfig(), RULES)
 
 
-def guessing(lm: SpeechLM, prophet: Prophet, page_tokens: int = 8) -> GraphedLM:
-    return GraphedLM(lm, pool(page_tokens), SamplingConfig(), RULES, max_positions=256, drafter=prophet)
+def guessing(lm: SpeechLM, prophet: Prophet, page_tokens: int = 8, choices: Sequence[int] | None = None) -> GraphedLM:
+    return GraphedLM(
+        lm, pool(page_tokens), SamplingConfig(), RULES, max_positions=256, drafter=prophet, choices=choices
+    )
 
 
 def begun(runner: LMRunner, seed: int) -> LMStream:
@@ -88,15 +90,20 @@ def begun(runner: LMRunner, seed: int) -> LMStream:
     return stream
 
 
-def spoken(runner: LMRunner, seeds: Sequence[int], together: int) -> tuple[list[list[int]], int]:
-    """What each says, `together` at a time, one joining whenever one ends; and the steps that took."""
+def spoken(
+    runner: LMRunner, seeds: Sequence[int], together: int, guesses: Callable[[], int | None] = lambda: None
+) -> tuple[list[list[int]], int]:
+    """What each says, `together` at a time, one joining whenever one ends; and the steps that took.
+
+    guesses: how many the next step is to have.
+    """
     streams, waiting, running, steps = [], list(reversed(seeds)), list[LMStream](), 0
     while waiting or running:
         while waiting and len(running) < together:
             streams.append(begun(runner, waiting.pop()))
             running.append(streams[-1])
         before = [len(stream.tokens) for stream in running]
-        said = runner.step(running)
+        said = runner.step(running, guesses())
         steps += 1
         assert [s.tokens[n:] for s, n in zip(running, before, strict=True)] == said
         for stream in running:
@@ -108,12 +115,8 @@ def spoken(runner: LMRunner, seeds: Sequence[int], together: int) -> tuple[list[
     return [stream.tokens for stream in streams], steps
 
 
-@pytest.mark.parametrize("together", [1, 7])
-def test_hundreds_of_guessed_sentences_are_those_said_step_by_step(lm: SpeechLM, together: int) -> None:
-    """True continuations, random ids, and both in turn, in one batch."""
-    seeds = range(1, 1001 if together > 1 else 101)
-    wanted, slow = spoken(stepwise(lm), seeds, together)
-    known = dict(zip(seeds, wanted, strict=True))
+def of_all_kinds(known: dict[int, list[int]]) -> Prophet:
+    """Guesses five ids: what each seed says, as `known`; anything; or what it says for a while and then anything."""
 
     def guess(seed: int, said: int) -> list[int]:
         random = np.random.default_rng((seed, said)).integers(0, SPEECH_IDS, 5).tolist()
@@ -124,10 +127,47 @@ def test_hundreds_of_guessed_sentences_are_those_said_step_by_step(lm: SpeechLM,
             return true[:right] + random[right:]
         return true if kind else random
 
-    got, fast = spoken(guessing(lm, Prophet(5, guess)), seeds, together)
+    return Prophet(5, guess)
+
+
+@pytest.mark.parametrize("together", [1, 7])
+def test_hundreds_of_guessed_sentences_are_those_said_step_by_step(lm: SpeechLM, together: int) -> None:
+    """True continuations, random ids, and both in turn, in one batch."""
+    seeds = range(1, 1001 if together > 1 else 101)
+    wanted, slow = spoken(stepwise(lm), seeds, together)
+    prophet = of_all_kinds(dict(zip(seeds, wanted, strict=True)))
+    got, fast = spoken(guessing(lm, prophet), seeds, together)
     assert got == wanted
     assert len({tuple(tokens) for tokens in wanted}) > 0.9 * len(seeds)
     assert fast < 0.75 * slow
+
+
+@pytest.mark.parametrize(("together", "page_tokens"), [(1, 8), (7, 3), (20, 8)])
+def test_ids_do_not_depend_on_how_many_guesses_each_step_has(lm: SpeechLM, together: int, page_tokens: int) -> None:
+    """Any sequence of numbers; pages that end in the middle of guesses; more streams than there are lines for."""
+    seeds = range(1, 21 if together == 1 else 101)
+    wanted, _ = spoken(stepwise(lm), seeds, 7)
+    prophet, random = of_all_kinds(dict(zip(seeds, wanted, strict=True))), np.random.default_rng(together)
+    runner = guessing(lm, prophet, page_tokens, choices=(0, 1, 3))
+    got, _ = spoken(runner, seeds, together, lambda: int(random.integers(0, 6)))
+    assert got == wanted
+    assert 0 < runner.acceptance.chances[0] < 1
+
+
+def test_a_step_has_the_guesses_that_were_asked_for(lm: SpeechLM) -> None:
+    """Or the next more that there are graphs for; with none the drafter is told of the rows and not asked."""
+    [tokens], _ = spoken(stepwise(lm), [2], 1)
+    prophet = Prophet(5, lambda _, said: tokens[said:])
+    runner = guessing(lm, prophet, choices=(0, 1, 3))
+    stream = begun(runner, 2)
+    said = []
+    for guesses in (0, 0, 3, 1, 2, 0, 0, 5, 5):
+        asked, remembered = len(prophet.asked), len(prophet.told)
+        said.append(len(runner.step([stream], guesses)[0]))
+        assert len(runner.guesses(stream)) == min({2: 3}.get(guesses, guesses), stream.machine.room - 1)
+        assert (len(prophet.asked) - asked, len(prophet.told) - remembered) == (int(guesses > 0), 1)
+    assert said == [1, 1, 1, 2, 2, 1, 1, 1, 6]
+    assert stream.tokens == tokens[: sum(said)]
 
 
 @pytest.mark.parametrize("name", CONFIGS)
