@@ -42,8 +42,8 @@ WHOLE_CHINESE = {
 """The same beside Chinese."""
 CODE_WORDS = frozenset(
     "code codes pin otp passcode password zip postcode postal phone telephone tel mobile cell fax extension ext "
-    "account tracking reference confirmation booking invoice serial ending hotline dial call text order ticket case card "
-    "room flight ssn id imei isbn routing".split()
+    "account tracking reference confirmation booking invoice serial ending hotline dial call text order ticket case "
+    "card room flight ssn id imei isbn routing".split()
 )
 CODE_LINKS = frozenset(
     "number numbers no is was at on in ending id code of the to your with us me my now or and digits".split()

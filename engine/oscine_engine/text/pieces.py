@@ -3,13 +3,14 @@
 "1e9" takes two seconds and "W" half of one, so the time is reckoned from the words that are said. The rates are those
 of a slow reader: they need not be exact, but no piece may outlast the segment that holds it, or its end is never said.
 
-A piece goes on after half its time unless there is a pause, after four fifths unless there is a blank or a Chinese
-character, and never beyond it. Whether to cut is decided when the next thing to say is here, going forward only, so the
-pieces do not depend on how the text arrived, and none is empty.
+A piece goes on after half its time unless there is a pause, after four fifths unless there is a blank or two Chinese
+characters that belong to different words (`breaks.py`), and never beyond it. Whether to cut is decided when the next
+thing to say is here, going forward only, so the pieces do not depend on how the text arrived, and none is empty.
 """
 
 from collections.abc import Iterable, Iterator
 
+from oscine_engine.text.breaks import may_part
 from oscine_engine.text.items import Item, Spoken
 
 LONGEST_S = 22.0
@@ -59,6 +60,7 @@ class Cutter:
         self._spent = 0.0
         self._pause = False
         self._blank = False
+        self._han = ""
 
     def push(self, items: Iterable[Item]) -> list[list[Item]]:
         """The items in order; the first list goes on with the open piece, every further one is a new piece."""
@@ -85,10 +87,16 @@ class Cutter:
         if self._spent == 0.0 or item.kind in (Spoken.PAUSE, Spoken.BLANK):
             return False
         share = self._spent / self._longest_s
-        parted = self._pause or self._blank or item.kind is Spoken.HAN
+        parted = self._pause or self._blank or self._words_part(item)
         return (
             (self._pause and share >= 0.5) or (parted and share >= 0.8) or self._spent + seconds(item) > self._longest_s
         )
+
+    def _words_part(self, item: Item) -> bool:
+        """A Chinese word surely ends in front of `item`."""
+        if item.kind is not Spoken.HAN:
+            return self._han != ""
+        return not self._han or may_part(self._han, item.text)
 
     def _note(self, item: Item) -> None:
         match item.kind:
@@ -101,3 +109,4 @@ class Cutter:
             case _:
                 self._spent += seconds(item)
                 self._pause = self._blank = False
+                self._han = item.text if item.kind is Spoken.HAN else ""

@@ -41,8 +41,8 @@ class PhoneRenderer:
     """Marks for words and characters, one id for the blank between English words, pauses collapsed to the strongest.
 
     No blank stands beside a pause, and none inside Chinese. Text that ends without a final mark gets a full stop.
-    Event marks are left out: the embedded voice was not trained on them. So are letters of other scripts, for which there
-    are no marks.
+    Event marks are left out: the embedded voice was not trained on them. So are letters of other scripts: there are no
+    marks for them.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:

@@ -18,7 +18,8 @@ Where the table wants to see what comes next, a reader who sees nothing come dec
 or in a list number that stands alone.
 
 A sentence longer than `longest_s` is cut where it can be, so that speaking it need not wait for its end: after half of
-that at the next ; : — or comma, after four fifths at the next blank or Chinese character, at the limit anywhere. Cuts
+that at the next ; : — or comma, after two thirds where Chinese words part (`breaks.py`), after four fifths at the
+next blank, at the limit anywhere. Cuts
 are made going forward only, so `pending` never has to be taken back. The time is a guess from the characters; that no
 piece outlasts a segment is seen to later, where it is known what is said (`pieces.py`). Very short sentences are not
 joined with their successors: that would delay their sound.
@@ -27,12 +28,14 @@ joined with their successors: that would delay their sound.
 import re
 import unicodedata
 
+from oscine_engine.text.breaks import may_part
 from oscine_engine.text.markup import Markup
 
 _WIDE_MARKS = frozenset("。！？｡‼⁇⁈⁉")
 _MARKS = ".!?…"
 _CLOSERS = "\"'”’)]}»›」』】》）*_"
 _SOFT = frozenset(",;:，；：、—")
+_SCHEMES = ("http:", "https:", "mailto:")
 _SIGNS = frozenset("%&@+#=/_$£€¥°×№℃℉㎡㎞㎏％＆＠＋＃＝／＿＄￡￥")
 """What may be said although it is neither letter nor digit."""
 _EMOJI_JOINERS = "\u200d\ufe0f"
@@ -55,6 +58,8 @@ _LONGEST_SILENCE = 1000
 _LETTER_MS = 70
 _SHARE_AT_BLANK = 0.8
 """Of the longest sentence, beyond which a blank will do to cut at."""
+_SHARE_AT_WORD = 0.65
+"""Likewise between two Chinese words: before `pieces.py`, which reckons Chinese slower, would cut off a short rest."""
 _RECENT = 60
 """Characters looked back at; longer words are no abbreviations."""
 
@@ -147,7 +152,7 @@ class Splitter:
     def _one(self, character: str) -> list[str]:
         """A sentence can end before a character and with it."""
         finished: list[str] = []
-        if self._speaks and _ends_before(self._text[-_RECENT:], character):
+        if self._speaks and (_ends_before(self._text[-_RECENT:], character) or self._parts_before(character)):
             finished.append(self._text)
             self._start()
         self._text += character
@@ -159,6 +164,10 @@ class Splitter:
             self._start()
         return finished
 
+    def _parts_before(self, character: str) -> bool:
+        """A long sentence may go on in another piece, since a Chinese word ends here."""
+        return self._speech_ms >= _SHARE_AT_WORD * self._longest_ms and may_part(self._text[-1], character)
+
     def _over(self, character: str) -> bool:
         if not self._speaks:
             return len(self._text) >= _LONGEST_SILENCE
@@ -166,9 +175,14 @@ class Splitter:
 
     def _too_long(self, character: str) -> bool:
         share = self._speech_ms / self._longest_ms
-        if share >= 0.5 and character in _SOFT and not self._text[-2:-1].isdigit():
+        if (
+            share >= 0.5
+            and character in _SOFT
+            and not self._text[-2:-1].isdigit()
+            and not self._text.endswith(_SCHEMES)
+        ):
             return True
-        return share >= 1.0 or (share >= _SHARE_AT_BLANK and (character.isspace() or _HAN.match(character) is not None))
+        return share >= 1.0 or (share >= _SHARE_AT_BLANK and character.isspace())
 
 
 def _finished(text: str) -> bool:
