@@ -35,10 +35,14 @@ class SpokenStream:
         said = "".join(map(self._finish, self._sentences.push(text)))
         return said + self._go_on(self._sentences.pending)
 
+    def new_line(self) -> str:
+        """Behind a newline: the pause that ends the words before it, as far as it is no mere newline; what follows
+        stands on a line of its own."""
+        return self._writer.finish()
+
     def finish(self) -> str:
         """All that is left; as new afterwards."""
         rest = "".join(map(self._finish, self._sentences.flush())) + self._writer.finish()
-        self._writer = _Writer()
         return rest
 
     def _go_on(self, sentence: str) -> str:
@@ -65,7 +69,10 @@ class _Writer:
         return "".join(map(self._one, items))
 
     def finish(self) -> str:
-        return self._mark() if self._last is not None else ""
+        """The mark at the end of a line."""
+        mark = self._mark() if self._last is not None and self._pause != "\n" else ""
+        self._last, self._pause, self._blank = None, "", False
+        return mark
 
     def _one(self, item: Item) -> str:
         if item.kind is Spoken.PAUSE:

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from oscine_service.cli import convert
+from oscine_service.cli import convert, text
 from oscine_service.cli.engine_options import EngineOptions
 
 if TYPE_CHECKING:
@@ -102,6 +102,8 @@ def _command(options: argparse.Namespace) -> Coroutine[Any, Any, None]:
             return voices.voices(options.engine.values(options)["model"])
         case "convert":
             return convert.convert(options)
+        case "text":
+            return text.text(options)
         case "serve":
             from oscine_service.cli import serve
             from oscine_service.limits import Limits
@@ -238,6 +240,7 @@ def _parser() -> argparse.ArgumentParser:
 
     listing = commands.add_parser("voices", help="list the voices of a model")
 
+    text.add_arguments(commands.add_parser("text", help=text.HELP))
     convert.add_arguments(commands.add_parser("convert", help="convert a model, or its language model for vLLM"))
 
     for command in (serving, saying, showing, listing):

@@ -1,0 +1,58 @@
+"""`oscine text`: the words that will be spoken for what is written."""
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+
+from oscine_engine.errors import InvalidInput
+
+HELP = "print the words that will be spoken: numbers spelled out, pauses as punctuation, marks as typed"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    parser.add_argument("file", help="a UTF-8 file, each line a text of its own; - reads standard input as one text")
+
+
+async def text(options: argparse.Namespace) -> None:
+    """Print one line for each line that is read.
+
+    Of a file each line stands alone. Standard input is one text, as a session takes it (a code block goes on over its
+    lines), and words are printed as soon as nothing that could follow would change them.
+    """
+    if options.file == "-":
+        await _as_it_arrives()
+        return
+    from oscine_engine.text.spoken import spoken
+
+    for line in await asyncio.to_thread(_lines, options.file):
+        print(spoken(line))
+
+
+def _lines(file: str) -> list[str]:
+    try:
+        lines = Path(file).read_text(encoding="utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{file} is not valid UTF-8 at byte {error.start}: convert it first") from error
+    return lines if lines[-1] else lines[:-1]
+
+
+async def _as_it_arrives() -> None:
+    from oscine_engine.text.joining import Joiner
+    from oscine_engine.text.spoken import SpokenStream
+    from oscine_service.cli.texts import pieces_of
+
+    joiner, stream = Joiner(), SpokenStream()
+    begun = False
+    async for piece in pieces_of("-"):
+        *whole, rest = joiner.push(piece).split("\n")
+        for line in whole:
+            print(stream.push(line + "\n") + stream.new_line(), flush=True)
+            begun = False
+        sys.stdout.write(stream.push(rest))
+        sys.stdout.flush()
+        begun = begun or bool(rest)
+    said = stream.finish()
+    if begun or said:
+        print(said)
