@@ -119,10 +119,11 @@ def test_what_cannot_be_spoken_is_said_in_one_line(model: Path, tmp_path: Path) 
         (("say", "Hi.", *out, "--model", half), {}, ("llm.safetensors", str(half))),
         (("say", "Hi.", *out, "--model", model, "--voice", "bob"), {}, ("'bob'", "synthetic")),
         (("say", "?! …🙂", *out, "--model", model), {}, ("nothing to speak",)),
-        (("say", b"\xff\xfe", *out, "--model", model), {}, ("UTF-8",)),
+        (("say", b"good \xff\xfe", *out, "--model", model), {}, ("UTF-8", "byte 5 (0xff)")),
         (("say", "Hi.", "-o", blocked / "x.wav", "--model", model), {}, ("cannot write", str(blocked / "x.wav"))),
         (("say", "Hi.", "--model", model), {"env": nobody}, ("no player", "-o speech.wav")),
-        (("say", "-", *out, "--model", model), {"input": b"caf\xe9 au lait"}, ("standard input", "UTF-8")),
+        (("say", "-", *out, "--model", model), {"input": b"\xe9 au lait"}, ("standard input", "UTF-8", "byte 0")),
+        (("say", "-", *out, "--model", model), {"input": "… 好".encode()[:-1]}, ("standard input", "UTF-8", "byte 4")),
         (("say", "-", *out, "--model", model), {"preexec_fn": lambda: os.close(0)}, ("standard input is closed",)),
         (("serve", "--model", model, "--host", "no.such.host"), {}, ("cannot listen on no.such.host",)),
         (("serve", "--model", tmp_path / "no"), {}, ("no model directory", str(tmp_path / "no"))),
@@ -182,7 +183,7 @@ def test_a_running_service_speaks_for_say(model: Path, tmp_path: Path) -> None:
         out = ("-o", tmp_path / "x.wav", *at)
         check_failed(far("Hi.", *out, "--voice", "bob"), 1, address, "NOT_FOUND", "'bob'", "synthetic")
         check_failed(far("?! …🙂", *out), 1, "INVALID_ARGUMENT", "nothing to speak")
-        check_failed(far("-", *out, input=b"caf\xe9 au lait"), 1, "standard input", "UTF-8")
+        check_failed(far("-", *out, input=b"... \xe9 au lait"), 1, "standard input", "UTF-8", "byte 4 (0xe9)")
         process.terminate()
         assert process.wait(PATIENCE_S) == 0
     check_failed(far("Hi.", *out), 1, f"no service answers at {address}", "oscine serve")
@@ -226,6 +227,24 @@ def test_speech_begins_while_standard_input_is_open(model: Path, tmp_path: Path)
     assert process.returncode == 0
     assert files(tmp_path) == {"x.wav"}
     assert soundfile.info(out).frames > 24000
+
+
+def test_what_was_read_before_a_fault_is_spoken(model: Path, tmp_path: Path) -> None:
+    good = run("say", "-", "-o", tmp_path / "good.wav", "--model", model, "--seed", "1", input=LONG.encode())
+    with start("serve", "--port", "0", "--model", model) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().decode().split()[2].rstrip(",")
+        for number, how in enumerate((("--model", model), ("--server", address))):
+            out = tmp_path / f"{number}.wav"
+            spoken = run("say", "-", "-o", out, *how, "--seed", "1", input=LONG.encode() + b"\xff and more.")
+            assert spoken.returncode == 1
+            last = spoken.stderr.decode().splitlines()[-1]
+            assert last.startswith(f"oscine: standard input is not valid UTF-8 at byte {len(LONG)} (0xff)")
+            assert soundfile.info(out).frames == soundfile.info(tmp_path / "good.wav").frames
+        process.terminate()
+        assert process.wait(PATIENCE_S) == 0
+    assert good.returncode == 0
+    assert files(tmp_path) == {"good.wav", "0.wav", "1.wav"}
 
 
 @pytest.mark.parametrize(("name", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -15,7 +15,7 @@ from oscine_proto.oscine.v1.speech_pb2_grpc import SpeechServiceStub
 from oscine_service.audio import SAMPLE_RATE
 from oscine_service.cli.progress import Progress
 from oscine_service.cli.sinks import OPUS_SUFFIXES, Sink, open_sink
-from oscine_service.cli.texts import pieces_of
+from oscine_service.cli.texts import Unreadable, pieces_of
 from oscine_service.grpc.requests import MAX_TEXT_BYTES
 from oscine_service.grpc.responses import MODES
 
@@ -35,31 +35,42 @@ class ServiceFailed(OscineError):
 async def say(address: str, text: str, request: SessionRequest, output: Path | None) -> None:
     """Speak `text`, or standard input if it is "-", through the service at `address`, "HOST:PORT".
 
-    Samples come as PCM, so that a file holds what the engine made, whatever is written. Raises ServiceFailed.
+    Samples come as PCM, so that a file holds what the engine made, whatever is written. Raises ServiceFailed, and
+    Unreadable for input that goes wrong, after all before it was spoken.
     """
     pieces = pieces_of(text)
     if output is not None and output.suffix in OPUS_SUFFIXES:
         opus.require()
+    faults: list[Unreadable] = []
     with open_sink(output, SAMPLE_RATE) as sink:
         async with grpc.aio.insecure_channel(address, OPTIONS) as channel:
             call: Call = SpeechServiceStub(channel).Synthesize()
             async with asyncio.TaskGroup() as tasks:
-                feeding = tasks.create_task(_feed(call, request, pieces))
+                feeding = tasks.create_task(_feed(call, request, pieces, faults))
                 try:
                     await _hear(call, sink)
                 except grpc.aio.AioRpcError as error:
+                    if faults and error.code() is grpc.StatusCode.INVALID_ARGUMENT:
+                        # That there was nothing to speak is no wonder where it could not be read.
+                        raise faults[0] from error
                     reached = channel.get_state() is grpc.ChannelConnectivity.READY
                     raise ServiceFailed(_words(address, error, reached)) from error
                 finally:
                     feeding.cancel()
+    if faults:
+        raise faults[0]
 
 
-async def _feed(call: "Call", request: SessionRequest, pieces: AsyncIterator[str]) -> None:
+async def _feed(call: "Call", request: SessionRequest, pieces: AsyncIterator[str], faults: list[Unreadable]) -> None:
+    """Ends the input where it cannot be read on, too, and adds why to `faults`."""
     try:
         await call.write(pb.SynthesizeRequest(config=_config(request)))
-        async for piece in pieces:
-            for at in range(0, len(piece), SLICE):
-                await call.write(pb.SynthesizeRequest(text=piece[at : at + SLICE]))
+        try:
+            async for piece in pieces:
+                for at in range(0, len(piece), SLICE):
+                    await call.write(pb.SynthesizeRequest(text=piece[at : at + SLICE]))
+        except Unreadable as fault:
+            faults.append(fault)
         await call.done_writing()
     except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
         return  # the call has ended, and whoever hears it is told why

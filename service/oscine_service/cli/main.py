@@ -134,11 +134,11 @@ def _command(options: argparse.Namespace) -> Coroutine[Any, Any, None]:
 
 def _settings(options: argparse.Namespace) -> "tuple[EngineSettings, tuple[str, ...]]":
     """Those of the first engine, and the device of each."""
-    from oscine_engine.settings import EngineSettings
+    from oscine_engine.settings import EngineSettings, Precision
 
     values = dict(options.engine.values(options))
     devices = tuple(values.pop("device").split(","))
-    precision = values.pop("precision") or ("float32" if devices[0] == "cpu" else "float16")
+    precision: Precision = values.pop("precision") or ("float32" if devices[0] == "cpu" else "float16")
     return EngineSettings(device=devices[0], precision=precision, **values), devices
 
 
