@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from oscine_engine.text.characters import GREEK
 from oscine_engine.text.incremental import PieceStream, WordStream
 from oscine_engine.text.render import PhoneRenderer, PlainRenderer, Renderer
 from oscine_engine.text.scan import Kind, Scanner
@@ -47,6 +48,14 @@ class FrontEnd:
         if self.rules == "phones":
             return speakable(text)
         return speakable(text) or any(c.isalnum() for c in text)
+
+    def unread(self, text: str) -> str:
+        """The letters of `text` that this checkpoint leaves out because it has no way to read them, "" for none."""
+        if self.rules != "phones":
+            return ""
+        scanner = Scanner()
+        tokens = scanner.push(text) + scanner.finish()
+        return "".join(token.text for token in tokens if token.kind is Kind.OTHER and token.text not in GREEK)
 
 
 def speakable(text: str) -> bool:

@@ -96,6 +96,20 @@ def test_other_scripts_are_speakable_for_a_byte_level_checkpoint(plain: FrontEnd
     assert plain.tokenizer.decode(plain.whole("カタカナ")) == "カタカナ."
 
 
+@pytest.mark.parametrize(
+    "text", ["Привет, это 2024 год.", "สวัสดีครับ ราคา 50 บาท.", "नमस्ते दुनिया.", "안녕하세요 3개.", "می‌خواهم."]
+)
+def test_other_scripts_pass_untouched(plain: FrontEnd, text: str) -> None:
+    assert plain.tokenizer.decode(plain.whole(text)) == text
+
+
+def test_the_voice_of_marks_says_which_letters_it_leaves_out(phones: FrontEnd, plain: FrontEnd) -> None:
+    text = "Say Привет 2024 π now"
+    assert phones.unread(text) == "Привет"
+    assert phones.whole(text) == phones.whole("Say twenty twenty four pi now")
+    assert plain.unread(text) == phones.unread("plain 中文") == ""
+
+
 def test_language() -> None:
     assert language("我用GPU训练模型") == "zh"
     assert language("I like 咖啡 a lot") == "en"
