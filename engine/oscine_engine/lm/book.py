@@ -15,6 +15,8 @@ from oscine_engine.lm.stream import LMStream
 from oscine_engine.runtime.graphs import Pulled
 from oscine_engine.runtime.kernels.lm_lines import HELD, PAST
 
+_SPEECH = Kind.SPEECH
+
 
 class Book:
     """Lines for `slots` streams and, behind them, one for nobody.
@@ -63,14 +65,21 @@ class Book:
         if stream.slot < 0:
             self._enter(stream, company)
         machine, line = stream.machine, self.lines[stream.slot]
+        tokens, pages, window = stream.tokens, stream.pages, self.window
         stream.plain = self._speaks(stream)
-        if not stream.plain:
-            line[HELD] = 0 if machine.says else -1
-        fed_before = stream.length + machine.num_pending - 1
-        line[:HELD] = noise.signed(stream.seed), len(stream.tokens), fed_before, machine.ends_from, machine.room
-        line[HELD + 1 : PAST] = len(stream.pages) * self._page_tokens, stream.plain
-        line[PAST : PAST + self.window] = ([NO_ID] * self.window + stream.tokens[-self.window :])[-self.window :]
-        self.pages[stream.slot, : len(stream.pages)] = stream.pages
+        line[: PAST + window] = [
+            noise.signed(stream.seed),
+            len(tokens),
+            stream.length + machine.num_pending - 1,
+            machine.ends_from,
+            machine.room,
+            line[HELD] if stream.plain else machine.says - 1,
+            len(pages) * self._page_tokens,
+            stream.plain,
+            *[NO_ID] * (window - len(tokens)),
+            *tokens[-window:],
+        ]
+        self.pages[stream.slot, : len(pages)] = pages
 
     def keep_guesses(self, stream: LMStream, count: int) -> None:
         """The rules have had a say: of the guesses in the line, `count` at most are still of use."""
@@ -100,5 +109,5 @@ class Book:
             machine.says
             and machine.num_pending == 1
             and bool(stream.tokens)
-            and machine.waiting[0] == (Kind.SPEECH, stream.tokens[-1])
+            and machine.waiting[0] == (_SPEECH, stream.tokens[-1])
         )

@@ -22,6 +22,7 @@ from torch import Tensor
 from oscine_engine.config import SamplingConfig, TextRules
 from oscine_engine.lm.acceptance import Acceptance
 from oscine_engine.lm.book import Book
+from oscine_engine.lm.interleave import Kind
 from oscine_engine.lm.network import SpeechLM
 from oscine_engine.lm.packed import PackedLM
 from oscine_engine.lm.runner import LMRunner
@@ -46,6 +47,9 @@ _SPLITS = 4
 """One number for all sizes, as every other one is a kernel to compile."""
 _BOOKED = 2
 """Lines for so many times the streams of a step: of each stream, one sentence sounds and the next is read."""
+
+_SPEECH = Kind.SPEECH
+"""To ask the class for it takes longer than all else that is done with an input."""
 
 
 def choices_of(count: int, *, few: bool) -> tuple[int, ...]:
@@ -213,7 +217,7 @@ class GraphedLM(LMRunner):
         group: list[LMStream] = []
         rows = 0
         for stream in active:
-            more = max(1 + most, stream.machine.num_pending)
+            more = 1 + most if stream.plain else max(1 + most, stream.machine.num_pending)
             if group and (rows + more > _READ_ROWS[-1] or len(group) == self._max_streams):
                 self._step(group, most, said)
                 group, rows = [], 0
@@ -253,15 +257,17 @@ class GraphedLM(LMRunner):
             if not stream.plain:
                 stream.pages += self.pool.alloc(self._pages_of(stream))
                 self.book.write(stream, group)
-        # Those that speak come first: results are theirs.
-        group.sort(key=lambda stream: (not stream.plain, not stream.machine.says))
-        plain = sum(stream.plain for stream in group)
-        if plain == len(group):
-            tick = self._saying(plain, guesses)
+        texts = [stream for stream in group if not stream.plain]
+        plain = len(group) - len(texts)
+        saying = plain + sum(stream.machine.says for stream in texts)
+        if texts:
+            # Those that speak come first: results are theirs.
+            texts.sort(key=lambda stream: not stream.machine.says)
+            group = [stream for stream in group if stream.plain] + texts
+            tick = self._reading(len(group), plain, sum(stream.machine.num_pending for stream in texts), guesses)
+            self._fill(tick, texts, plain)
         else:
-            tick = self._reading(len(group), plain, sum(s.machine.num_pending for s in group[plain:]), guesses)
-            self._fill(tick, group, plain)
-        saying = sum(stream.machine.says for stream in group)
+            tick = self._saying(plain, guesses)
         spoken = self._run(tick, group, saying)
         said.update((id(stream), ids) for stream, ids in zip(group, spoken, strict=False))
 
@@ -272,17 +278,18 @@ class GraphedLM(LMRunner):
                 return tick
         raise ValueError(f"a text of {texts} ids is longer than the {_READ_ROWS[-1]} that are read at once")
 
-    def _fill(self, tick: _Tick, group: list[LMStream], plain: int) -> None:
-        """Lay out the rows and tiles of all behind the first `plain` streams, whose own the device lays out."""
+    def _fill(self, tick: _Tick, texts: list[LMStream], plain: int) -> None:
+        """Lay out the rows and tiles of `texts`, behind so many streams whose own the device lays out."""
         assert tick.texts is not None
         host, size, most = tick.texts.host, self.page_tokens, tick.shape.most
         host["slots"][:], host["held"][:] = -1, 0
         row, tile = plain * tick.shape.draws, plain
-        for number, stream in enumerate(group[plain:], plain):
+        for number, stream in enumerate(texts, plain):
             inputs = stream.machine.waiting
             count, start = len(inputs), stream.length
             there, places = slice(row, row + count), np.arange(start, start + count)
-            host["kinds"][there], host["ids"][there] = np.array(inputs).T
+            kinds, ids = zip(*inputs, strict=True)
+            host["kinds"][there], host["ids"][there] = [kind is _SPEECH for kind in kinds], ids
             host["positions"][there] = places
             host["slots"][there] = np.array(stream.pages)[places // size] * size + places % size
             host["last"][number] = row + count - 1

@@ -49,6 +49,10 @@ class Kind(IntEnum):
     SPEECH = 1
 
 
+_SPEECH = Kind.SPEECH
+"""Asking the class for it is slow, and `ran` is called for every stream in every step."""
+
+
 class Input(NamedTuple):
     """One position of the language model's input."""
 
@@ -286,7 +290,7 @@ class Interleaver:
         """
         self.said += len(ids)
         self._in_block += len(ids)
-        self._pending = [Input(Kind.SPEECH, ids[-1])]
+        self._pending = [Input(_SPEECH, ids[-1])]
 
     def _advance(self) -> None:
         while self.phase is Phase.BOUNDARY:

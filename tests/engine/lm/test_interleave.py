@@ -202,3 +202,33 @@ def test_speech_too_short_for_its_blocks_is_refused() -> None:
     assert fits_interleaved(4, 7, SMALL)
     with pytest.raises(ValueError, match="cannot fill"):
         training_sequence([1, 2, 3, 4], [5], SMALL, True)
+
+
+@given(st.integers(1, 14), st.lists(st.integers(1, 20), min_size=1, max_size=30), st.booleans())
+def test_a_run_of_ids_is_the_ids_one_by_one(words: int, runs: list[int], interleaved: bool) -> None:
+    """Wherever there is room for more than the run; and the machine goes on as if nothing had been quick."""
+    quick, slow = (Interleaver(LAYOUT, Prompt(PREFIX), interleaved=interleaved) for _ in range(2))
+    for machine in (quick, slow):
+        machine.add_text(range(words))
+        machine.end_text()
+    said = 0
+    for length in runs:
+        fed = [quick.take().inputs, slow.take().inputs]
+        assert fed[0] == fed[1]
+        if not quick.says:
+            continue
+        ids = [(said + i) % 100 for i in range(min(length, quick.room))]
+        if len(ids) < quick.room:
+            quick.ran(ids)
+        else:
+            for place, id in enumerate(ids):
+                quick.say(id)
+                if place + 1 < len(ids):
+                    quick.take()
+        for place, id in enumerate(ids):
+            slow.say(id)
+            if place + 1 < len(ids):
+                assert slow.take().inputs == [(Kind.SPEECH, id)]
+        said += len(ids)
+        seen = [(m.phase, m.said, m.room, list(m.waiting), m.ends_from, m.capped) for m in (quick, slow)]
+        assert seen[0] == seen[1]
