@@ -1,14 +1,14 @@
 """The flow on a GPU: is it right, and how fast is it?
 
-    python -m bench.gpu.flow [--dtype float16] [--only mel,chunk] [--tiny]
+    python -m bench.gpu.flow [--dtype float16] [--kept float8_e4m3fn] [--only mel,chunk] [--tiny]
 
 Random weights of the released sizes. Sections, each of which may fail without hiding the others:
 
     kernels    every kernel against its twin in float32 on the CPU
     mel        a whole utterance in float32 and both 16-bit types against the runner for a CPU
     chunk      ms of a chunk (all Euler steps) by streams and seconds of context; host time of a step
-    attention  one layer's attention by shares of the keys, in other ways too, and torch's own over contiguous keys
-    far        chunks of one stream with nothing brought near before it is needed
+    attention  one layer's attention by shares of the keys, beside torch's own over contiguous keys
+    choices    chunks with other constants than the kernels have
     linear     the linear layers of a block, by rows
     apart      kernels and chunks again, with no kernel started before the one before it ends
     profile    which kernels a step spends its time in
@@ -18,14 +18,11 @@ Random weights of the released sizes. Sections, each of which may fail without h
 """
 
 import argparse
-import multiprocessing
 import statistics
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -55,8 +52,17 @@ STRETCH = {1: 1.1, 8: 1.3}
 
 
 class Bench:
-    def __init__(self, config: FlowConfig, device: torch.device, dtype: torch.dtype, tiny: bool) -> None:
+    def __init__(
+        self,
+        config: FlowConfig,
+        device: torch.device,
+        dtype: torch.dtype,
+        tiny: bool,
+        kept: torch.dtype | None = None,
+    ) -> None:
+        """kept: the type of keys and values in pages, if not `dtype` like all else."""
         self.config, self.device, self.dtype, self.tiny = config, device, dtype, tiny
+        self.kept = dtype if kept is None else kept
         self.steps = config.cfm.n_timesteps
         self.failures: list[str] = []
         torch.manual_seed(3)
@@ -69,7 +75,8 @@ class Bench:
         return "" if good else "   <-- FAILED"
 
     def runner(self, pages: int, streams: int, dtype: torch.dtype) -> GraphedFlow:
-        pool = PagePool(pages, page_shape(self.config, self.steps), dtype=dtype, device=self.device)
+        kept = self.kept if dtype is self.dtype else dtype
+        pool = PagePool(pages, page_shape(self.config, self.steps), dtype=kept, device=self.device)
         return GraphedFlow(self.flow, pool, self.steps, max_streams=streams, max_prefixes=streams, dtype=dtype)
 
     def elapsed(self, work: Callable[[], object], repeats: int = 20) -> float:
@@ -152,20 +159,27 @@ class Bench:
         finally:
             flow_triton._OVERLAP = before
 
-    def far(self) -> None:
-        """The chunks of one stream without weights, and without pages, that are brought near ahead of need."""
+    def choices(self) -> None:
+        """The chunks with other constants than the kernels', one at a time."""
         if self.device.type != "cuda":
             return
+        from oscine_engine.flow import graphed
         from oscine_engine.runtime.kernels import flow_triton
 
-        for flag in ("_NEAR_WEIGHTS", "_NEAR_PAGES"):
-            before = getattr(flow_triton, flag)
-            setattr(flow_triton, flag, not before)
-            print(f"  {flag} = {not before}")
+        for owner, name, value, counts in (
+            (flow_triton, "_FETCH_PAGES", False, (1,)),
+            (flow_triton, "_FETCH_TAPS", False, (1, 8)),
+            (graphed, "_MOST_SPLITS", 4, (1,)),
+            (flow_triton, "_MANY_STAGES", 5, (8, 32)),
+        ):
+            before = getattr(owner, name)
+            setattr(owner, name, value)
+            print(f"  {name} = {value}, not {before}")
             try:
-                self._chunks((1,))
+                self._chunks(counts)
             finally:
-                setattr(flow_triton, flag, before)
+                setattr(owner, name, before)
+            torch.cuda.empty_cache()
 
     def _chunks(self, counts: tuple[int, ...] = (1, 8, 32)) -> None:
         counts, seconds = ((1, 2), (1,)) if self.tiny else (counts, (5, 30))
@@ -174,9 +188,9 @@ class Bench:
         if self.device.type == "cuda":
             free = torch.cuda.mem_get_info()[0] - (8 << 30)
             shape = page_shape(self.config, self.steps)
-            most = min(most, free // (torch.Size(shape).numel() * self.dtype.itemsize))
+            most = min(most, free // (torch.Size(shape).numel() * self.kept.itemsize))
         runner = self.runner(most, max(counts), self.dtype)
-        runner.pool.data.normal_()
+        fill(runner.pool.data)
         start = time.perf_counter()
         runner.capture()
         print(f"  {most} pages; captured in {time.perf_counter() - start:.1f} s")
@@ -253,71 +267,37 @@ class Bench:
 
     def attention(self) -> None:
         counts, seconds = ((1, 2), (1,)) if self.tiny else ((1, 8, 32), (5, 30))
-        ways: dict[str, dict[str, Any]] = {"as it is": {}}
-        if self.device.type == "cuda":
-            from bench.gpu import attention_triton
-
-            ways |= attention_triton.VARIANTS
-            self._compile(ways)
-            self._compare(ways)
         for count in counts:
             for second in seconds:
+                shares = (1, 2, 4, 8) if count == 1 else (1, 2) if count == 8 else (1,)
+                line = f"  {count:3} streams, {second:3} s:"
+                for splits, took in self._paged(count, second, shares).items():
+                    line += f" {splits}: {took:6.1f} us, {self._moved(count, second) / took / 1e6:4.2f} TB/s;"
                 plain = self._contiguous(count, second)
-                print(f"  {count:3} streams, {second:3} s: torch's, over contiguous keys {plain:6.1f} us a layer")
-                for name, options in ways.items():
-                    shares = (1, 2, 4, 8) if count == 1 else (1, 2) if count == 8 else (1,)
-                    line = f"    {name:20}"
-                    for splits, took in self._paged(count, second, shares, **options).items():
-                        line += f" {splits}: {took:6.1f} us, {self._moved(count, second) / took / 1e6:4.2f} TB/s;"
-                    print(line, flush=True)
+                print(f"{line} a layer by shares; torch's, contiguous: {plain:6.1f} us", flush=True)
 
     def _moved(self, count: int, second: int) -> float:
         """Bytes that a layer's attention cannot do without."""
         dit = self.config.dit
-        rows = count * GUIDANCE_ROWS * dit.static_chunk_size
-        # Keys and values of the past; of the chunk three parts are read, and two kept and one given.
-        return float((2 * second + 6) * rows * dit.heads * dit.dim_head * self.dtype.itemsize)
+        values = count * GUIDANCE_ROWS * dit.static_chunk_size * dit.heads * dit.dim_head
+        # Keys and values of the past; of the chunk three parts are read, two kept and one given.
+        return float(values * ((2 * second + 2) * self.kept.itemsize + 4 * self.dtype.itemsize))
 
-    def _compile(self, ways: dict[str, dict[str, Any]]) -> None:
-        """Compile all in processes beside each other: what they leave in Triton's cache is found there later."""
-        start = time.perf_counter()
-        jobs = [(self.dtype, splits, options) for options in ways.values() if options for splits in (1, 2, 4, 8)]
-        with ProcessPoolExecutor(8, mp_context=multiprocessing.get_context("spawn")) as pool:
-            list(pool.map(_compiled, jobs))
-        print(f"  compiled in {time.perf_counter() - start:.1f} s", flush=True)
-
-    def _compare(self, ways: dict[str, dict[str, Any]]) -> None:
-        """Every way must give what the first gives."""
-        found: dict[int, Tensor] = {}
-        for name, options in ways.items():
-            for splits in (1, 8):
-                out = _attended(self.config, self.device, self.dtype, splits, options)
-                error = float((out - found.setdefault(splits, out)).square().mean().sqrt() / out.square().mean().sqrt())
-                if not error < 2e-3:
-                    print(f"  {name}, {splits} shares: error {error:.1e}{self.check(f'attention, {name}', False)}")
-
-    def _paged(
-        self, count: int, second: int, shares: tuple[int, ...] = (1, 2, 4, 8), **options: Any
-    ) -> dict[int, float]:
-        """us of one layer's attention over pages, by shares of the keys. options: of another way to do it."""
+    def _paged(self, count: int, second: int, shares: tuple[int, ...] = (1, 2, 4, 8)) -> dict[int, float]:
+        """us of one layer's attention over pages, by shares of the keys."""
         dit = self.config.dit
         # Enough layers that none finds its keys in the cache, and 3 steps, as the batch's streams have.
         pages, layers, inner = second + 1, 2 if self.tiny else 8, dit.heads * dit.dim_head
         shape = (3, layers, 2, GUIDANCE_ROWS, dit.static_chunk_size, inner)
-        pool = torch.randn(count * pages, *shape, dtype=self.dtype, device=self.device)
+        pool = fill(torch.empty(count * pages, *shape, dtype=self.kept, device=self.device))
         rows = count * GUIDANCE_ROWS * dit.static_chunk_size
         qkv = torch.randn(rows, 3 * inner, dtype=self.dtype, device=self.device)
         cos, sin = torch.randn(2, 4000, dit.dim_head // 2, device=self.device).clamp(-1, 1)
         batch = _batch(count, pages, second * 50, dit.static_chunk_size, self.device)
-        attend = kernels.attend
-        if options:
-            from bench.gpu import attention_triton
-
-            attend = partial(attention_triton.attend, **options)
 
         def work(splits: int) -> None:
             for layer in range(layers):
-                attend(qkv, cos, sin, pool, layer, dit.heads, batch, splits)
+                kernels.attend(qkv, cos, sin, pool, layer, dit.heads, batch, splits)
 
         return {splits: self.elapsed(partial(work, splits)) / layers for splits in shares}
 
@@ -448,6 +428,13 @@ def _spoken(
     return [torch.cat(mel) for mel in mels]
 
 
+def fill(pages: Tensor) -> Tensor:
+    """Draw what pages hold, one after the other: of 8 bits, which torch cannot draw, out of 16."""
+    for page in pages:
+        page.copy_(torch.randn(page.shape, dtype=torch.float16, device=page.device))
+    return pages
+
+
 def _batch(count: int, pages: int, start: int, frames: int, device: torch.device) -> Batch:
     """Streams that all are in the same place, on pages of their own, at different steps."""
     whole = {"dtype": torch.int32, "device": device}
@@ -458,36 +445,6 @@ def _batch(count: int, pages: int, start: int, frames: int, device: torch.device
         frames=torch.full((count,), frames, **whole),
         pages=torch.randperm(count * pages).view(count, pages).to(**whole),
     )
-
-
-def _attended(
-    config: FlowConfig, device: torch.device, dtype: torch.dtype, splits: int, options: dict[str, Any]
-) -> Tensor:
-    """Attention of three streams with pasts that no tile divides, and of one without."""
-    dit, pages = config.dit, 8
-    chunk, inner = dit.static_chunk_size, dit.heads * dit.dim_head
-    random = torch.Generator(device=device).manual_seed(7)
-
-    def drawn(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=random, device=device)
-
-    batch = _batch(4, pages, 0, chunk, device)
-    starts = torch.tensor([7 * chunk, 0, 2 * chunk, 5 * chunk], dtype=torch.int32, device=device)
-    batch = batch._replace(starts=starts, pages=torch.arange(4 * pages, device=device, dtype=torch.int32).view(4, -1))
-    pool = drawn(4 * pages, 3, 2, 2, GUIDANCE_ROWS, chunk, inner).to(dtype)
-    qkv = drawn(4 * GUIDANCE_ROWS * chunk, 3 * inner).to(dtype)
-    turns = drawn(8 * chunk, dit.dim_head // 2)
-    given = (qkv, turns.cos(), turns.sin(), pool, 1, dit.heads, batch, splits)
-    if not options:
-        return kernels.attend(*given).float()
-    from bench.gpu import attention_triton
-
-    return attention_triton.attend(*given, **options).float()
-
-
-def _compiled(job: tuple[torch.dtype, int, dict[str, Any]]) -> None:
-    dtype, splits, options = job
-    _attended(FULL, torch.device("cuda"), dtype, splits, options)
 
 
 def _kernel_cases(
@@ -558,12 +515,13 @@ def _kernel_cases(
     return cases
 
 
-SECTIONS = ("kernels", "mel", "chunk", "far", "apart", "profile", "attention", "linear", "tiles")
+SECTIONS = ("kernels", "mel", "chunk", "choices", "apart", "profile", "attention", "linear", "tiles")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.gpu.flow", description=__doc__.split("\n")[0])
     parser.add_argument("--dtype", choices=sorted(SIXTEEN), default="float16", help="of the timings")
+    parser.add_argument("--kept", choices=("float8_e4m3fn",), help="of keys and values in pages, if not the same")
     parser.add_argument("--only", default=",".join(SECTIONS), help="sections, by comma")
     parser.add_argument("--tiny", action="store_true", help="small sizes, which also run on a CPU")
     parsed = parser.parse_args()
@@ -571,7 +529,8 @@ def main() -> int:
     if device.type == "cpu" and not parsed.tiny:
         parser.error("no GPU here; --tiny runs on a CPU")
     torch.set_grad_enabled(False)
-    bench = Bench(TINY if parsed.tiny else FULL, device, SIXTEEN[parsed.dtype], parsed.tiny)
+    kept = None if parsed.kept is None else getattr(torch, parsed.kept)
+    bench = Bench(TINY if parsed.tiny else FULL, device, SIXTEEN[parsed.dtype], parsed.tiny, kept)
     chosen = ((name, partial(_section, bench, name)) for name in parsed.only.split(","))
     return sections.run(chosen, bench.failures)
 

@@ -3,8 +3,8 @@
     python -m bench.gpu.precision [--precision float16,bfloat16] [--only speed,errors] [--tiny] [--json] [--out FILE]
     python -m bench.gpu.precision --report
 
-Random weights of the released sizes, and for errors also the embedded voice. Sections, each of which may fail without
-hiding the others:
+Random weights of the released sizes, and for errors also the embedded voice. `float8` is float16 with the keys and
+values that the flow keeps in 8 bits (e4m3). Sections, each of which may fail without hiding the others:
 
     memory     bytes of the weights, and of a second of context
     speed      ms of a step of the language model, a chunk of the flow and a step of the vocoder, by streams
@@ -15,8 +15,8 @@ hiding the others:
     products   the linear layers of the flow in 8 bits against 16: `bench.gpu.eight`
 
 On a GPU the precisions' errors are computed at once, each in a process of its own: most of that time goes to compiling.
-What is beyond its bound fails. `--out` keeps the result as JSON; `--report` writes the table of docs/benchmarks.md from
-it. `--tiny` uses small sizes, which also run on a CPU.
+What is beyond its bound fails. `--out` keeps the result as JSON, with what is there from other runs; `--report` writes
+the tables of docs/benchmarks.md from it. `--tiny` uses small sizes, which also run on a CPU.
 
 Keys of the printed object: `benchmark`, `device`, `torch`, `model` (full or tiny), `commit`, `time`; `precisions`, by
 name: `weights_mb` and `context_mb` (a second of it) by part, `ms` by part and streams, `logits`, the root mean square
@@ -58,7 +58,6 @@ from oscine_engine.runtime.pages import PagePool
 from oscine_engine.vocoder.graphed import GraphedVocoder
 from oscine_engine.vocoder.network import HiFT
 
-TYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 RESULTS = Path(__file__).parents[1] / "results" / "precision.json"
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- bench.gpu.precision: begin -->", "<!-- bench.gpu.precision: end -->"
@@ -69,9 +68,23 @@ FRAMES_A_SECOND, TOGETHER = 50, 8
 CHILD_S = 110
 
 
-def vocoder_type(dtype: torch.dtype) -> torch.dtype:
-    """As the engine chooses it: bfloat16 would cost the phase too much."""
-    return torch.float32 if dtype is torch.float32 else torch.float16
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """dtype: of weights and activations of the language model and the flow. kept: of the flow's pages."""
+
+    dtype: torch.dtype
+    kept: torch.dtype
+
+    @property
+    def vocoder(self) -> torch.dtype:
+        """As the engine chooses it: bfloat16 would cost the phase too much."""
+        return torch.float32 if self.dtype is torch.float32 else torch.float16
+
+
+KINDS = {
+    **{name: Kind(getattr(torch, name), getattr(torch, name)) for name in ("float32", "float16", "bfloat16")},
+    "float8": Kind(torch.float16, torch.float8_e4m3fn),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +110,7 @@ BOUNDS: dict[str, dict[str, float]] = {
     "float32": {"logits": 1e-4, "mel_rms": 5e-4, "mel_max": 5e-3, "wave_db": 0.1, "mel_db": 0.02},
     "float16": {"logits": 1e-2, "mel_rms": 2e-3, "mel_max": 2e-2, "wave_db": 0.75, "mel_db": 0.2},
     "bfloat16": {"logits": 5e-2, "mel_rms": 2e-2, "mel_max": 2e-1, "wave_db": 0.75, "mel_db": 1.0},
+    "float8": {"mel_rms": 2e-2, "mel_max": 4e-1, "wave_db": 0.75, "mel_db": 1.0},
 }
 """The most of each error that passes."""
 
@@ -118,22 +132,23 @@ class Bench:
     # --- memory
 
     def memory(self, name: str) -> None:
-        dtype = TYPES[name]
+        kind = KINDS[name]
+        dtype = kind.dtype
         with torch.device("meta"):
             parts: dict[str, tuple[nn.Module, torch.dtype]] = {
                 "lm": (_speech_lm(self.lm_config), dtype),
                 "flow": (Flow(self.flow_config), dtype),
-                "vocoder": (HiFT(self.vocoder_config), vocoder_type(dtype)),
+                "vocoder": (HiFT(self.vocoder_config), kind.vocoder),
             }
         weights = {
-            part: sum(value.numel() for value in module.parameters()) * kind.itemsize / 1e6
-            for part, (module, kind) in parts.items()
+            part: sum(value.numel() for value in module.parameters()) * held.itemsize / 1e6
+            for part, (module, held) in parts.items()
         }
         dit = self.flow_config.dit
         page = np.prod(flow_streams.page_shape(self.flow_config, self.flow_config.cfm.n_timesteps))
         row = np.prod(lm_page_shape(self.lm_config, 1))
         context = {
-            "flow": float(page) / dit.static_chunk_size * FRAMES_A_SECOND * dtype.itemsize / 1e6,
+            "flow": float(page) / dit.static_chunk_size * FRAMES_A_SECOND * kind.kept.itemsize / 1e6,
             "lm": float(row) * self.flow_config.input_frame_rate * dtype.itemsize / 1e6,
         }
         self.of(name).update(weights_mb=_rounded(weights), context_mb=_rounded(context))
@@ -143,16 +158,19 @@ class Bench:
 
     def speed(self, name: str) -> None:
         took = self.of(name)["ms"] = {}
-        parts = (("lm", self._lm_ms), ("flow", self._flow_ms), ("vocoder", self._vocoder_ms))
+        kind = KINDS[name]
+        parts = [("flow", self._flow_ms)]
+        if kind.kept is kind.dtype:
+            parts += [("lm", self._lm_ms), ("vocoder", self._vocoder_ms)]
         for part, measured in parts:
-            took[part] = _rounded({str(count): ms for count, ms in measured(TYPES[name])})
+            took[part] = _rounded({str(count): ms for count, ms in measured(kind)})
             if self.device.type == "cuda":
                 torch.cuda.empty_cache()
             print(f"  {name} {part:8}: {_listed(took[part], ' ms')} by streams", flush=True)
 
-    def _lm_ms(self, dtype: torch.dtype) -> Iterator[tuple[int, float]]:
-        bench = lm.Bench(self.lm_config, self.device, dtype)
-        runner = bench.runner(dtype, max(self.counts))
+    def _lm_ms(self, kind: Kind) -> Iterator[tuple[int, float]]:
+        bench = lm.Bench(self.lm_config, self.device, kind.dtype)
+        runner = bench.runner(kind.dtype, max(self.counts))
         for count in self.counts:
             tick = runner._saying(count, 0)
             tick.capture(runner._graphs)
@@ -164,11 +182,11 @@ class Bench:
             for stream in streams:
                 runner.close(stream)
 
-    def _flow_ms(self, dtype: torch.dtype) -> Iterator[tuple[int, float]]:
-        bench = flow.Bench(self.flow_config, self.device, dtype, self.tiny)
+    def _flow_ms(self, kind: Kind) -> Iterator[tuple[int, float]]:
+        bench = flow.Bench(self.flow_config, self.device, kind.dtype, self.tiny, kind.kept)
         most, seconds = max(self.counts), 1 if self.tiny else CONTEXT_S
-        runner = bench.runner(most * (seconds + 1), most, dtype)
-        runner.pool.data.normal_()
+        runner = bench.runner(most * (seconds + 1), most, kind.dtype)
+        flow.fill(runner.pool.data)
         for count in self.counts:
             runner._starting[count].capture(runner._spare, runner._silent)
             runner._ticks[count].capture(runner._spare)
@@ -178,9 +196,9 @@ class Bench:
                 runner.release(voice)
             yield count, statistics.median(took[1:])
 
-    def _vocoder_ms(self, dtype: torch.dtype) -> Iterator[tuple[int, float]]:
+    def _vocoder_ms(self, kind: Kind) -> Iterator[tuple[int, float]]:
         bench = vocoder.Bench(self.vocoder_config, self.device, self.tiny)
-        runner = GraphedVocoder(bench.network, bench.noise, max_streams=max(self.counts), dtype=vocoder_type(dtype))
+        runner = GraphedVocoder(bench.network, bench.noise, max_streams=max(self.counts), dtype=kind.vocoder)
         for count in self.counts:
             runner.capture_one(count, FRAMES)
             yield count, bench._step_ms(runner, count, FRAMES)[1]
@@ -217,20 +235,20 @@ class Bench:
     def rounded(self) -> None:
         chain = self._embedded()
         for kind in eight.LARGEST:
-            found = self.of(kind)["trained"] = _rounded(chain.rounded(kind))
-            print(f"  {kind}: {_listed(found, '')}")
+            found = self.of(f"{kind} products")["trained"] = _rounded(chain.rounded(kind))
+            print(f"  {kind} products: {_listed(found, '')}")
 
     def logits(self, name: str) -> None:
         """Of a text and 40 ids, alone and beside two others."""
-        bench = lm.Bench(self.lm_config, self.device, TYPES[name])
+        bench = lm.Bench(self.lm_config, self.device, KINDS[name].dtype)
         pool = PagePool(4, lm_page_shape(self.lm_config, lm.PAGE_TOKENS))
         wanted = bench._heard(LMRunner(bench.lm, pool, bench.sampling, lm.RULES), 1)[0]
-        runner = bench.runner(TYPES[name], 4)
+        runner = bench.runner(KINDS[name].dtype, 4)
         worst = max(lm._error(one, wanted) for count in (1, 3) for one in bench._heard(runner, count))
         self.of(name).update(self._within("logits", name, {"logits": worst}))
 
     def _judge(self, name: str, section: str, chain: "Chain") -> None:
-        self.of(name)[section] = self._within(section, name, asdict(Errors(**chain.errors(TYPES[name]))))
+        self.of(name)[section] = self._within(section, name, asdict(Errors(**chain.errors(KINDS[name]))))
 
     def _within(self, section: str, name: str, errors: dict[str, float]) -> dict[str, float]:
         """What is beyond its bound has failed."""
@@ -273,19 +291,19 @@ class Chain:
         self.source = hift.source(hift.f0(self.mel.T[None]), said.sines)
         self.wave = self._decoded(self.mel)
 
-    def errors(self, dtype: torch.dtype) -> dict[str, float]:
-        pool = PagePool(TOGETHER * self._pages, self._shape, dtype=dtype, device=self._device)
+    def errors(self, kind: Kind) -> dict[str, float]:
+        pool = PagePool(TOGETHER * self._pages, self._shape, dtype=kind.kept, device=self._device)
         there = copy.deepcopy(self._flow).to(self._device)
         runner = GraphedFlow(
-            there, pool, self._steps, self._said.noise, max_streams=TOGETHER, max_prefixes=1, dtype=dtype
+            there, pool, self._steps, self._said.noise, max_streams=TOGETHER, max_prefixes=1, dtype=kind.dtype
         )
         mels = [mel for count in (1, TOGETHER) for mel in self._spoken(runner, count)]
         worst = max(mels, key=lambda mel: float((mel - self.mel).square().mean()))
         return {
             **self._off(worst),
             "mel_max": max(float((mel - self.mel).abs().max()) for mel in mels),
-            "wave_db": self._apart(self._voiced(self.mel, dtype)),
-            "chain_db": self._apart(self._voiced(worst, dtype)),
+            "wave_db": self._apart(self._voiced(self.mel, kind)),
+            "chain_db": self._apart(self._voiced(worst, kind)),
             "nudge_db": self._apart(self._vocoder((self.mel + 1e-4).T[None], self._said.sines)[0][0].numpy()),
         }
 
@@ -316,9 +334,9 @@ class Chain:
         """The wave of `mel` in float32 with the source of the right one."""
         return self._vocoder.decode(mel.T[None], self.source)[0].numpy()
 
-    def _voiced(self, mel: Tensor, dtype: torch.dtype) -> Any:
+    def _voiced(self, mel: Tensor, kind: Kind) -> Any:
         there = copy.deepcopy(self._vocoder).to(self._device)
-        runner = GraphedVocoder(there, self._said.sines, max_streams=1, dtype=vocoder_type(dtype))
+        runner = GraphedVocoder(there, self._said.sines, max_streams=1, dtype=kind.vocoder)
         stream, parts = runner.open(), []
         for at in range(0, len(mel), FRAMES):
             parts += runner.step([(stream, mel[at : at + FRAMES], at + FRAMES >= len(mel))])
@@ -345,6 +363,13 @@ def _listed(values: dict[str, float], unit: str) -> str:
 SECTIONS = ("memory", "logits", "errors", "trained", "rounded", "speed", "products")
 APART = ("logits", "errors", "trained")
 ONCE = ("rounded", "products")
+ON_A_CPU = ("memory", "rounded")
+"""Sections that need no GPU, whatever the sizes."""
+
+
+def names_for(section: str, names: Sequence[str]) -> list[str]:
+    """Those that the section can tell apart: the language model knows nothing of the flow's pages."""
+    return [name for name in names if section != "logits" or KINDS[name].kept is KINDS[name].dtype]
 
 
 def work(bench: Bench, names: Sequence[str], chosen: Sequence[str]) -> Iterator[tuple[str, Callable[[], object]]]:
@@ -353,7 +378,7 @@ def work(bench: Bench, names: Sequence[str], chosen: Sequence[str]) -> Iterator[
         if section in ONCE:
             yield section, getattr(bench, section)
             continue
-        for name in names:
+        for name in names_for(section, names):
             yield f"{section}, {name}", partial(getattr(bench, section), name)
 
 
@@ -368,7 +393,7 @@ def apart(bench: Bench, names: Sequence[str], chosen: Sequence[str], more: Seque
             env={**os.environ, "OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // (len(chosen) * len(names))))},
         )
         for section in chosen
-        for name in names
+        for name in names_for(section, names)
     }
     until = time.monotonic() + CHILD_S
     for (section, name), child in children.items():
@@ -384,7 +409,23 @@ def apart(bench: Bench, names: Sequence[str], chosen: Sequence[str], more: Seque
             continue
         found = json.loads(result)
         bench.failures += found["failed"]
-        bench.of(name).update(found["precisions"][name])
+        # Nothing is found where all of it failed.
+        bench.of(name).update(found["precisions"].get(name, {}))
+
+
+def added(out: Path, result: dict[str, Any]) -> dict[str, Any]:
+    """`result` with what is in the file of an earlier run and not in it; the machine is the earlier one's if this run
+    had no GPU."""
+    if not out.exists():
+        return result
+    before = json.loads(out.read_text())
+    old, new = before["precisions"], result["precisions"]
+    both = {
+        "precisions": {name: {**old.get(name, {}), **new.get(name, {})} for name in dict.fromkeys((*old, *new))},
+        "products": result["products"] or before["products"],
+        "failed": list(dict.fromkeys((*before["failed"], *result["failed"]))),
+    }
+    return {**(before if result["device"] == "CPU" else result), **both}
 
 
 # --- report
@@ -403,18 +444,18 @@ def markdown(result: dict[str, Any]) -> str:
     """The tables of a result."""
     found = result["precisions"]
     where = f"{result['device']}, torch {result['torch']}, {result['time'][:10]}, {result['commit']}"
-    counts = list(next(iter(found.values())).get("ms", {}).get("lm", {"1": 0}))
+    counts = list(next(iter(found.values())).get("ms", {}).get("flow", {"1": 0}))
     streams = " / ".join(counts)
     costs = [
         [
             name,
-            *(" / ".join(_figure(one.get("ms", {}).get(part, {}).get(count)) for count in counts) for part in PARTS),
+            *(_listed_ms(one.get("ms", {}).get(part), counts) for part in PARTS),
             *(_figure(one.get("weights_mb", {}).get(part)) for part in PARTS),
             _figure(sum(one["context_mb"].values()) if "context_mb" in one else None),
-            _judged(one.get("logits"), BOUNDS[name]["logits"]),
+            _judged(one.get("logits"), BOUNDS[name].get("logits")),
         ]
         for name, one in found.items()
-        if name in TYPES
+        if name in KINDS
     ]
     headers = ["", *(f"{label}, ms" for label in PARTS.values()), *(f"{part}, MB" for part in PARTS.values())]
     texts = [
@@ -450,6 +491,10 @@ def _figure(value: float | None) -> str:
     return "-" if value is None else f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
 
 
+def _listed_ms(took: dict[str, float] | None, counts: Sequence[str]) -> str:
+    return "-" if took is None else " / ".join(_figure(took.get(count)) for count in counts)
+
+
 def _judged(value: float | None, bound: float | None) -> str:
     if value is None:
         return "-"
@@ -470,7 +515,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m bench.gpu.precision", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--precision", default=",".join(TYPES), help="which, by comma")
+    parser.add_argument("--precision", default=",".join(KINDS), help="which, by comma")
     parser.add_argument("--only", default=",".join(SECTIONS), help="sections, by comma")
     parser.add_argument("--tiny", action="store_true", help="small sizes, which also run on a CPU")
     parser.add_argument("--json", action="store_true", help="print one object; what people read goes to stderr")
@@ -479,7 +524,7 @@ def main() -> int:
     parser.add_argument("--report", action="store_true", help=f"write docs/benchmarks.md from {RESULTS.name}")
     parsed = parser.parse_args()
     names, chosen = parsed.precision.split(","), parsed.only.split(",")
-    for given, known in ((names, TYPES), (chosen, SECTIONS)):
+    for given, known in ((names, KINDS), (chosen, SECTIONS)):
         if wrong := [one for one in given if one not in known]:
             parser.error(f"no such thing: {', '.join(wrong)}; there are {', '.join(known)}")
     if parsed.report:
@@ -489,8 +534,8 @@ def main() -> int:
             parser.error(str(error))
         return 0
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if device.type == "cpu" and not parsed.tiny:
-        parser.error("no GPU here; --tiny runs on a CPU")
+    if device.type == "cpu" and not parsed.tiny and not set(chosen) <= set(ON_A_CPU):
+        parser.error(f"no GPU here; --tiny runs on a CPU, and so do {' and '.join(ON_A_CPU)}")
     torch.set_grad_enabled(False)
     bench = Bench(device, parsed.tiny)
     with contextlib.redirect_stdout(sys.stderr) if parsed.json else contextlib.nullcontext():
@@ -514,7 +559,7 @@ def main() -> int:
         print(json.dumps(result))
     if parsed.out:
         parsed.out.parent.mkdir(parents=True, exist_ok=True)
-        parsed.out.write_text(json.dumps(result, indent=1) + "\n")
+        parsed.out.write_text(json.dumps(added(parsed.out, result), indent=1) + "\n")
     return status
 
 

@@ -39,7 +39,7 @@ RESULT = {
                 "nudge_db": 0.8,
             },
         },
-        "int8": {"trained": {"mel_rms": 0.016, "mel_max": 0.08, "mel_db": 0.24}},
+        "int8 products": {"trained": {"mel_rms": 0.016, "mel_max": 0.08, "mel_db": 0.24}},
     },
     "products": [{"rows": 100, "layer": "qkv", "error": 0.036, "float16": 5.5, "float8": 4.0, "floor": [0.8, 0.4]}],
 }
@@ -47,7 +47,7 @@ RESULT = {
 
 def test_it_runs_and_errors_stay_within_their_bounds(tmp_path: Path) -> None:
     out = tmp_path / "new" / "precision.json"
-    chosen = ("--tiny", "--precision", "float16", "--only", "memory,logits,errors,speed,products")
+    chosen = ("--tiny", "--precision", "float16,float8", "--only", "memory,logits,errors,speed,products")
     command = [sys.executable, "-m", "bench.gpu.precision", *chosen, "--json", "--out", str(out)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
@@ -60,6 +60,10 @@ def test_it_runs_and_errors_stay_within_their_bounds(tmp_path: Path) -> None:
     assert found["context_mb"]["flow"] == pytest.approx(3 * 2 * 2 * 2 * 50 * 64 * 2 / 1e6)
     errors = {**found["errors"], "logits": found["logits"]}
     assert all(0 < errors[key] <= bound for key, bound in precision.BOUNDS["float16"].items())
+    eight = result["precisions"]["float8"]
+    assert eight["context_mb"]["flow"] == pytest.approx(found["context_mb"]["flow"] / 2)
+    assert eight["ms"].keys() == {"flow"} and "logits" not in eight
+    assert found["errors"]["mel_rms"] < eight["errors"]["mel_rms"] <= precision.BOUNDS["float8"]["mel_rms"]
     assert {line["layer"] for line in result["products"]} == {"qkv", "out", "up", "down"}
 
 
@@ -71,9 +75,21 @@ def test_what_does_not_exist_is_refused(wrong: tuple[str, ...], monkeypatch: pyt
     assert refused.value.code == 2
 
 
+def test_runs_add_up(tmp_path: Path) -> None:
+    out = tmp_path / "precision.json"
+    first = {**RESULT, "products": [], "failed": ["a"], "precisions": {"float16": {"ms": 1, "errors": 2}}}
+    out.write_text(json.dumps(first))
+    second = {**RESULT, "failed": [], "commit": "later", "precisions": {"float16": {"ms": 3}, "int8": {"trained": 4}}}
+    both = precision.added(out, second)
+    assert both["precisions"] == {"float16": {"ms": 3, "errors": 2}, "int8": {"trained": 4}}
+    assert (both["commit"], both["failed"], both["products"]) == ("later", ["a"], RESULT["products"])
+    there = precision.added(out, {**second, "device": "CPU"})
+    assert (there["commit"], there["device"]) == ("abc", "a card")
+
+
 def test_an_error_beyond_its_bound_fails() -> None:
     class Off:
-        def errors(self, dtype: torch.dtype) -> dict[str, float]:
+        def errors(self, kind: precision.Kind) -> dict[str, float]:
             names = ("mel_rms", "mel_max", "wave_db", "mel_db", "chain_db", "nudge_db")
             return dict.fromkeys(names, 0.0) | {"mel_rms": 1.0, "wave_db": float("nan")}
 
@@ -93,7 +109,7 @@ def test_the_page_is_rewritten_between_its_marks(tmp_path: Path) -> None:
         "| float16 | 0.9 / 1 / 1.1 | 8.1 / 13.4 / 40 | 0.7 / 1.8 / 6 | 1,000 | 600 | 40 | 90.4 | 0.002 (0.01) |" in text
     )
     assert "| float16, random | 0.0003 (0.002) |" in text
-    assert "| int8, embedded voice | 0.016 | 0.08 | - | 0.24 | - | - |" in text
+    assert "| int8 products, embedded voice | 0.016 | 0.08 | - | 0.24 | - | - |" in text
     assert "| 100 | qkv | 5.5 | 4 | - | - | - | 0.8 / 0.4 | 3.6% |" in text
     page.write_text("no marks")
     with pytest.raises(ValueError, match="lacks"):

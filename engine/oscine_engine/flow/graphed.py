@@ -108,7 +108,8 @@ class GraphedFlow(FlowStreams):
     """Owns `pool` with streams and prefixes; used by one thread.
 
     max_streams: most streams in a step. max_prefixes: prompts and prefixes alive at once, besides. dtype: of weights
-    and activations; the residual stream and a chunk's state are float32. noise [1, 80, frames] replaces the fixed one.
+    and activations; the residual stream and a chunk's state are float32. The pool's type is that of the keys and values
+    kept, float8_e4m3fn if not `dtype`. noise [1, 80, frames] replaces the fixed one.
     """
 
     def __init__(

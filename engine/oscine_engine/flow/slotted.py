@@ -179,8 +179,7 @@ class SlottedDiT:
             attended = kernels.attend(qkv, self._cos, self._sin, self.pool, layer, heads, batch, splits)
             weight, bias = weights.out
             parts = kernels.product(attended, weight)
-            ahead = kernels.Ahead(self.pool, layer + 1, batch) if layer + 1 < depth else None
-            normed = kernels.gate_norm_modulate(x, parts, bias, gate, ff_shift, ff_scale, steps, NORM_EPS, ahead)
+            normed = kernels.gate_norm_modulate(x, parts, bias, gate, ff_shift, ff_scale, steps, NORM_EPS)
             weight, bias = weights.down
             parts = kernels.product(kernels.linear_gelu(normed, *weights.up), weight)
             shift, scale = rows[layer + 1][:2] if layer + 1 < depth else (final_shift, final_scale)

@@ -13,9 +13,14 @@ from tests.engine.flow.test_streaming import STEPS, drain, oneshot, register, sp
 
 
 def made(
-    flow: Flow, streams: int = 2, prefixes: int = 6, dtype: torch.dtype = torch.float32, noise: Tensor | None = None
+    flow: Flow,
+    streams: int = 2,
+    prefixes: int = 6,
+    dtype: torch.dtype = torch.float32,
+    noise: Tensor | None = None,
+    kept: torch.dtype | None = None,
 ) -> GraphedFlow:
-    pool = PagePool(40, page_shape(flow.config, STEPS), dtype=dtype)
+    pool = PagePool(40, page_shape(flow.config, STEPS), dtype=kept or dtype)
     return GraphedFlow(flow, pool, STEPS, noise, max_streams=streams, max_prefixes=prefixes, dtype=dtype)
 
 
@@ -107,6 +112,17 @@ def test_sixteen_bits_stay_close(flow: Flow, dtype: torch.dtype, bound: float) -
     error = ((mel - expected).square().mean() / expected.square().mean()).sqrt()
     assert 0 < error < bound
     assert mel.dtype == torch.float32
+
+
+def test_keys_and_values_may_be_kept_in_eight_bits(flow: Flow) -> None:
+    said = utterance(40, 60)
+    first, expected = made(flow, kept=torch.float8_e4m3fn), oneshot(flow, said)
+    mel = speak(first, said)
+    error = ((mel - expected).square().mean() / expected.square().mean()).sqrt()
+    assert 1e-5 < error < 2e-2
+    # What is kept is all that is rounded: a chunk without a past is as it was.
+    alone = utterance(0, 25)
+    torch.testing.assert_close(speak(first, alone), oneshot(flow, alone), atol=1e-3, rtol=0)
 
 
 def test_a_stream_that_ends_with_the_noise(flow: Flow) -> None:

@@ -149,6 +149,33 @@ def test_attention_over_pages(heads: int, width: int, chunk: int, splits: int, d
     assert torch.equal(fused_pool.cpu()[[0, 6, 8, 10, 11]], pool[[0, 6, 8, 10, 11]])
 
 
+@pytest.mark.parametrize("splits", [1, 3])
+def test_attention_over_pages_of_eight_bits(splits: int) -> None:
+    """What is kept is converted where it is written and read; numbers that 8 bits hold, since Triton's interpreter
+    rounds others wrongly."""
+    from oscine_engine.runtime.kernels import flow_triton
+
+    heads, width, chunk = 2, 16, 10
+    pool = drawn(5, 1, 2, 2, 2, chunk, heads * width, seed=1).to(torch.float8_e4m3fn)
+    turn = torch.ones(chunk * 4, width // 2), torch.zeros(chunk * 4, width // 2)
+    batch = Batch(
+        slots=torch.tensor([0]),
+        steps=torch.tensor([0]),
+        starts=torch.tensor([3 * chunk], dtype=torch.int32),
+        frames=torch.tensor([chunk], dtype=torch.int32),
+        pages=torch.tensor([[4, 0, 2, 3]], dtype=torch.int32),
+    )
+    qkv = drawn(2 * chunk, 3 * heads * width, seed=3).to(torch.float8_e4m3fn).to(torch.float16)
+    there, fused_pool = Batch(*(part.to(DEVICE) for part in batch)), pool.to(DEVICE, copy=True)
+    fused = flow_triton.attend(qkv.to(DEVICE), *(part.to(DEVICE) for part in turn), fused_pool, 1, heads, there, splits)
+    kept, exact = pool.clone(), pool.float()
+    expected = twin.attend(qkv.float(), *turn, exact, 1, heads, batch, splits)
+    close(fused, expected, torch.float16)
+    close(twin.attend(qkv, *turn, kept, 1, heads, batch, splits), expected, torch.float16)
+    assert torch.equal(fused_pool.cpu().float(), exact) and torch.equal(kept.float(), exact)
+    assert not torch.equal(exact[3], pool[3].float())
+
+
 @pytest.mark.parametrize("splits", [1, 4])
 def test_a_key_that_is_no_number_shows(splits: int) -> None:
     from oscine_engine.runtime.kernels import flow_triton

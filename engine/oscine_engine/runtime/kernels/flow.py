@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -29,14 +29,6 @@ class PositionConv:
     tiles: Tensor
     bias: Tensor
     groups: int
-
-
-class Ahead(NamedTuple):
-    """What the next attention will read: that layer of the batch's pages. A GPU has it brought near meanwhile."""
-
-    pool: Tensor
-    layer: int
-    batch: Batch
 
 
 def position_weights(weight: Tensor, bias: Tensor, groups: int) -> PositionConv:
@@ -90,21 +82,11 @@ def norm_modulate(x: Tensor, shift: Tensor, scale: Tensor, steps: Tensor, eps: f
 
 
 def gate_norm_modulate(
-    x: Tensor,
-    parts: Tensor,
-    bias: Tensor,
-    gate: Tensor,
-    shift: Tensor,
-    scale: Tensor,
-    steps: Tensor,
-    eps: float,
-    ahead: Ahead | None = None,
+    x: Tensor, parts: Tensor, bias: Tensor, gate: Tensor, shift: Tensor, scale: Tensor, steps: Tensor, eps: float
 ) -> Tensor:
     """Add to x, in place, gate times the sum of `parts` [P, R, dim] and bias [dim]; then as `norm_modulate`."""
     if x.is_cuda:
-        return _fused().gate_norm_modulate(  # type: ignore[no-any-return]
-            x, parts, bias, gate, shift, scale, steps, eps, ahead
-        )
+        return _fused().gate_norm_modulate(x, parts, bias, gate, shift, scale, steps, eps)  # type: ignore[no-any-return]
     y = (parts.float().sum(0) + bias.float()).view(len(steps), -1, x.shape[-1])
     x.view_as(y).add_(y * gate[steps, None].float())
     return norm_modulate(x, shift, scale, steps, eps)
@@ -158,7 +140,8 @@ def attend(
     """Attention of each stream's frames over its pages and themselves -> [R, inner].
 
     qkv [R, 3 * inner]. cos, sin [positions, dim_head / 2]: the turn of head 0. pool: pages of
-    [steps, depth, 2 (key, value), 2 rows, C, inner]; the chunk's own keys and values are written to its page first.
+    [steps, depth, 2 (key, value), 2 rows, C, inner], in the type of qkv or in 8 bits; the chunk's own keys and values
+    are attended to as they are, and written to its page.
     splits: how many programs share the keys of one head; more where there are few streams.
     """
     if qkv.is_cuda:
@@ -173,11 +156,11 @@ def attend(
         if n == 0:
             continue
         turn = cos[start : start + chunk], sin[start : start + chunk]
-        own = pool[pages[start // chunk], step, layer]
-        own[0, :, :n] = _turned(key[b], *turn, width)[:, :n]
-        own[1, :, :n] = value[b][:, :n]
-        held = pool[pages[: start // chunk + 1], step, layer]
-        keys, values = held.permute(1, 2, 0, 3, 4).flatten(2, 3)[:, :, : start + n].to(qkv.dtype)
+        new = torch.stack((_turned(key[b], *turn, width), value[b]))[:, :, :n]
+        pool[pages[start // chunk], step, layer, :, :, :n] = new.to(pool.dtype)
+        past = pool[torch.tensor(pages[: start // chunk], dtype=torch.int64), step, layer]
+        held = past.permute(1, 2, 0, 3, 4).flatten(2, 3).to(qkv.dtype)
+        keys, values = torch.cat((held, new), dim=2)
         asked, keys, values = (
             part.view(ROWS, part.shape[1], heads, width).transpose(1, 2)
             for part in (_turned(query[b], *turn, width), keys, values)

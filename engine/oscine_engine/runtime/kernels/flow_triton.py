@@ -11,7 +11,7 @@ from torch import Tensor
 
 if TYPE_CHECKING:
     from oscine_engine.flow.slotted import Batch
-    from oscine_engine.runtime.kernels.flow import Ahead, PositionConv
+    from oscine_engine.runtime.kernels.flow import PositionConv
 
 _LEAST = 16
 """Smallest side of a tile that the matrix units take."""
@@ -42,10 +42,10 @@ def _early(x: Tensor) -> dict[str, bool]:
     return {"OVERLAP": overlap, "launch_pdl": overlap}
 
 
-_NEAR_WEIGHTS = True
-"""Whether a linear layer that waits for the kernel before it has its weights brought to the second-level cache."""
-_NEAR_PAGES = True
-"""Whether a norm that waits has the pages brought there that the next layer's attention will read."""
+_FETCH_PAGES = True
+"""Whether an attention that waits for the kernel before it has its pages brought to the second-level cache."""
+_FETCH_TAPS = True
+"""Whether a position convolution of few streams has all its weights brought there at once."""
 _LINE = 128
 """Bytes that memory gives at once."""
 
@@ -125,10 +125,10 @@ def _position_kernel(
     x, table, slots, steps, tiles, bias, residual, out, table_slot, table_conv, table_step,
     CHUNK: tl.constexpr, KEPT: tl.constexpr, DIM: tl.constexpr, WIDTH: tl.constexpr,
     ROWS_PAD: tl.constexpr, KEPT_PAD: tl.constexpr, WIDTH_PAD: tl.constexpr, CONV: tl.constexpr, ADD: tl.constexpr,
-    PRECISION: tl.constexpr, LINE: tl.constexpr, NEAR: tl.constexpr,
+    PRECISION: tl.constexpr, LINE: tl.constexpr, FETCH: tl.constexpr,
 ):  # fmt: skip
     pair, group = tl.program_id(0), tl.program_id(1)
-    if NEAR:
+    if FETCH:
         # All of the group's weights at once: the loop below asks for a few taps ahead only.
         own, size = tiles + group * (KEPT + 1) * WIDTH * WIDTH, (KEPT + 1) * WIDTH * WIDTH
         for at in range(0, size, 128 * LINE):
@@ -182,7 +182,7 @@ def position(
         x, table, slots, steps, conv.tiles, conv.bias, x if residual is None else residual, out, *table.stride()[:3],
         CHUNK=chunk, KEPT=kept, DIM=dim, WIDTH=width, ROWS_PAD=_side(chunk), KEPT_PAD=_side(kept),
         WIDTH_PAD=_side(width), CONV=number, ADD=residual is not None, PRECISION=_precision(x),
-        LINE=_LINE // x.element_size(), NEAR=_NEAR_WEIGHTS and x.is_cuda and pairs <= _FEW_PAIRS,
+        LINE=_LINE // x.element_size(), FETCH=_FETCH_TAPS and x.is_cuda and pairs <= _FEW_PAIRS,
         num_stages=2 if x.dtype == torch.float32 else 4,
     )  # fmt: skip
     return out
@@ -191,14 +191,12 @@ def position(
 @triton.jit
 def _norm_kernel(
     x, parts, bias, gate, shift, scale, steps, out, part_size, gate_stride, shift_stride, scale_stride, eps,
-    pool, starts, pages, most, page_size, step_size, layer_offset, kind_size, row_size,
-    PER_STREAM: tl.constexpr, DIM: tl.constexpr, DIM_PAD: tl.constexpr, PARTS: tl.constexpr, CHUNK: tl.constexpr,
-    INNER: tl.constexpr, LINE: tl.constexpr, NEAR: tl.constexpr, OVERLAP: tl.constexpr,
+    PER_STREAM: tl.constexpr, DIM: tl.constexpr, DIM_PAD: tl.constexpr, PARTS: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ):  # fmt: skip
     _let_in(OVERLAP)
     row = tl.program_id(0).to(tl.int64)
-    stream = row // PER_STREAM
-    step = tl.load(steps + stream).to(tl.int64)
+    step = tl.load(steps + row // PER_STREAM).to(tl.int64)
     columns = tl.arange(0, DIM_PAD)
     inside = columns < DIM
     # None of this comes from the kernel before.
@@ -207,16 +205,6 @@ def _norm_kernel(
     if PARTS > 0:
         y = tl.load(bias + columns, inside, 0.0).to(tl.float32)
         gates = tl.load(gate + step * gate_stride + columns, inside, 0.0).to(tl.float32)
-    if NEAR:
-        # This row's frame in every page of the stream: lines of memory, of keys and values, of several pages at once.
-        lanes, lines = tl.arange(0, 128), INNER // LINE
-        frame = row % CHUNK * INNER + lanes % lines * LINE
-        within = frame + lanes // lines % 2 * kind_size + row % PER_STREAM // CHUNK * row_size
-        held = pool + step * step_size + layer_offset + within
-        last = tl.load(starts + stream) // CHUNK
-        for first in range(0, last, 64 // lines):
-            place = tl.minimum(first + lanes // (2 * lines), last - 1)
-            _fetch(held + tl.load(pages + stream * most + place).to(tl.int64) * page_size)
     _await(OVERLAP)
     value = tl.load(x + row * DIM + columns, inside, 0.0)
     if PARTS > 0:
@@ -238,54 +226,33 @@ def gate_norm_modulate(
     scale: Tensor,
     steps: Tensor,
     eps: float,
-    ahead: Ahead | None = None,
 ) -> Tensor:
     """As `flow.gate_norm_modulate`; without parts, bias and gate as `flow.norm_modulate`."""
     rows, dim = x.shape
     out = torch.empty_like(x, dtype=shift.dtype)
-    near = ahead is not None and _NEAR_PAGES and _overlaps(x) and _fills_lines(ahead.pool)
-    if ahead is not None and near:
-        pool, batch = ahead.pool, ahead.batch
-        sizes = (pool.stride(0), pool.stride(1), ahead.layer * pool.stride(2), pool.stride(3), pool.stride(4))
-        pages = (pool, batch.starts, batch.pages, batch.pages.stride(0), *sizes)
-        chunk, inner, line = pool.shape[5], pool.shape[6], _LINE // pool.element_size()
-    else:
-        pages, chunk, inner, line = (x, steps, steps, 0, 0, 0, 0, 0, 0), 1, 1, 1
     _norm_kernel[(rows,)](
         x, x if parts is None else parts, shift if bias is None else bias, shift if gate is None else gate,
         shift, scale, steps, out,
         0 if parts is None else parts.stride(0), 0 if gate is None else gate.stride(0), shift.stride(0),
-        scale.stride(0), eps, *pages, PER_STREAM=rows // len(steps), DIM=dim, DIM_PAD=triton.next_power_of_2(dim),
-        PARTS=0 if parts is None else len(parts), CHUNK=chunk, INNER=inner, LINE=line, NEAR=near, **_early(x),
+        scale.stride(0), eps, PER_STREAM=rows // len(steps), DIM=dim, DIM_PAD=triton.next_power_of_2(dim),
+        PARTS=0 if parts is None else len(parts), **_early(x),
     )  # fmt: skip
     return out
-
-
-def _fills_lines(pool: Tensor) -> bool:
-    """Whether a frame's keys are lines of memory in a number that 64 is a multiple of."""
-    size = pool.shape[6] * pool.element_size()
-    return size % _LINE == 0 and 64 % (size // _LINE) == 0
 
 
 @triton.jit
 def _linear_kernel(
     x, weight, bias, out, rows, outputs, inputs,
     ROWS: tl.constexpr, OUTPUTS: tl.constexpr, INPUTS: tl.constexpr, SHARE: tl.constexpr, WHOLE: tl.constexpr,
-    GELU: tl.constexpr, PRECISION: tl.constexpr, LINE: tl.constexpr, NEAR: tl.constexpr, OVERLAP: tl.constexpr,
+    GELU: tl.constexpr, PRECISION: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
-    _let_in(OVERLAP)
+    _follow(OVERLAP)
     lines = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
     columns = tl.program_id(0) * OUTPUTS + tl.arange(0, OUTPUTS)
     depth = tl.program_id(2) * SHARE + tl.arange(0, INPUTS)
     present = (lines < rows)[:, None]
     left = x + lines[:, None] * inputs + depth[None, :]
     right = weight + columns[None, :] * inputs + depth[:, None]
-    if NEAR:
-        shares = tl.program_id(2) * SHARE + tl.arange(0, INPUTS // LINE) * LINE
-        near = weight + columns[:, None] * inputs + shares[None, :]
-        for at in tl.static_range(0, SHARE, INPUTS):
-            _fetch(near + at)
-    _await(OVERLAP)
     total = tl.zeros((ROWS, OUTPUTS), tl.float32)
     for at in range(0, SHARE, INPUTS):
         total = tl.dot(tl.load(left + at, present, 0.0), tl.load(right + at), total, input_precision=PRECISION)
@@ -341,8 +308,8 @@ def _linear(x: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor, *, shar
     _linear_kernel[(outputs // outputs_tile, triton.cdiv(len(x), rows_tile), shares)](
         x, weight, weight if bias is None else bias, out, len(x), outputs, inputs,
         ROWS=rows_tile, OUTPUTS=outputs_tile, INPUTS=inputs_tile, SHARE=inputs // shares, WHOLE=bias is not None,
-        GELU=gelu, PRECISION=_precision(x), LINE=_LINE // x.element_size(), NEAR=_NEAR_WEIGHTS and _overlaps(x),
-        num_warps=4, num_stages=2 if x.dtype == torch.float32 else stages, **_early(x),
+        GELU=gelu, PRECISION=_precision(x), num_warps=4, num_stages=2 if x.dtype == torch.float32 else stages,
+        **_early(x),
     )  # fmt: skip
 
 
@@ -360,10 +327,11 @@ def _turned(x, place, valid, cos, sin, LINES: tl.constexpr, WIDTH: tl.constexpr,
 @triton.jit
 def _seen(query, key, value, known, factor, best, weight, total, PRECISION: tl.constexpr):
     """Take in the `known` [keys] of these keys and values: the running maximum, sum of shares and weighted values."""
-    scores = tl.dot(query, tl.trans(key), input_precision=PRECISION) * factor
+    scores = tl.dot(query, tl.trans(key), input_precision=PRECISION)
     scores = tl.where(known[None, :], scores, float("-inf"))
-    peak = tl.maximum(best, tl.max(scores, 1))
-    shares, fade = tl.exp2(scores - peak[:, None]), tl.exp2(best - peak)
+    # Scaled where they are raised: one instruction for both.
+    peak = tl.maximum(best, tl.max(scores, 1) * factor)
+    shares, fade = tl.exp2(scores * factor - peak[:, None]), tl.exp2(best - peak)
     weight = weight * fade + tl.sum(shares, 1)
     total = tl.dot(shares.to(value.dtype), value, total * fade[:, None], input_precision=PRECISION)
     return peak, weight, total
@@ -374,7 +342,8 @@ def _attend_kernel(
     qkv, cos, sin, pool, steps, starts, frames, pages, out, sums, most, page_size, step_size, layer_offset, kind_size,
     row_size, factor,
     HEADS: tl.constexpr, CHUNK: tl.constexpr, INNER: tl.constexpr, WIDTH: tl.constexpr, CHUNK_PAD: tl.constexpr,
-    WIDTH_PAD: tl.constexpr, SPLITS: tl.constexpr, PRECISION: tl.constexpr, OVERLAP: tl.constexpr,
+    WIDTH_PAD: tl.constexpr, SPLITS: tl.constexpr, PRECISION: tl.constexpr, FETCH: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ):  # fmt: skip
     pair, head, split = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     stream, row = pair // 2, pair % 2
@@ -385,7 +354,7 @@ def _attend_kernel(
     step = tl.load(steps + stream).to(tl.int64)
     last = start // CHUNK
     held = pool + step * step_size + layer_offset + row * row_size + head * WIDTH
-    if OVERLAP:
+    if FETCH:
         # The pages before the chunk are older than any kernel of this step.
         nearest = held + tl.minimum(lines, CHUNK - 1) * INNER
         for place in range(split, last, SPLITS):
@@ -416,8 +385,8 @@ def _attend_kernel(
     base = held + lines[:, None] * INNER + columns[None, :]
     for place in range(split, last, SPLITS):
         where = base + tl.load(pages + stream * most + place).to(tl.int64) * page_size
-        key = tl.load(where, whole, 0.0)
-        value = tl.load(where + kind_size, whole, 0.0)
+        key = tl.load(where, whole, 0.0).to(query.dtype)
+        value = tl.load(where + kind_size, whole, 0.0).to(query.dtype)
         best, weight, total = _seen(query, key, value, lines < CHUNK, factor, best, weight, total, PRECISION)
     if last % SPLITS == split:
         # The chunk's own keys and values: from where they are, and into their page for the chunks after it.
@@ -427,8 +396,8 @@ def _attend_kernel(
         where = base + tl.load(pages + stream * most + last).to(tl.int64) * page_size
         if head == 0:
             key = _turned(key, start + lines, valid, cos, sin, CHUNK_PAD, WIDTH, WIDTH_PAD)
-        tl.store(where, key, wanted)
-        tl.store(where + kind_size, value, wanted)
+        tl.store(where, key.to(pool.dtype.element_ty), wanted)
+        tl.store(where + kind_size, value.to(pool.dtype.element_ty), wanted)
         best, weight, total = _seen(query, key, value, valid, factor, best, weight, total, PRECISION)
     if SPLITS == 1:
         total = total / tl.where(weight == 0, 1.0, weight)[:, None]
@@ -470,6 +439,8 @@ def _merge_kernel(
 
 _STAGES = 5
 """Of the loop over pages; two of them are spent on finding a page, so keys and values are fetched two rounds ahead."""
+_MANY_STAGES = 7
+"""The same with more rows than one stream has: then memory is what the loop waits for."""
 _REGISTERS: int | None = 168
 """Most registers of a thread in 16 bit: with more, two programs fill a multiprocessor, and not three."""
 
@@ -491,7 +462,8 @@ def attend(
         qkv, cos, sin, pool, *places, parts, sums, batch.pages.stride(0), *sizes, _LOG2_E / width**0.5,
         HEADS=heads, CHUNK=chunk, INNER=inner, WIDTH=width, CHUNK_PAD=_side(chunk), WIDTH_PAD=_side(width),
         SPLITS=splits, PRECISION=_precision(qkv), num_warps=4,
-        num_stages=2 if qkv.dtype == torch.float32 else _STAGES,
+        num_stages=2 if qkv.dtype == torch.float32 else _STAGES if rows <= _FEW_ROWS else _MANY_STAGES,
+        FETCH=_FETCH_PAGES and _overlaps(qkv),
         maxnreg=None if qkv.dtype == torch.float32 else _REGISTERS, **_early(qkv),
     )  # fmt: skip
     if not whole:
