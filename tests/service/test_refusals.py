@@ -37,6 +37,8 @@ REFUSED: list[tuple[str, Sequence[pb.SynthesizeRequest], grpc.StatusCode, str]] 
     ("no letter", [config(), *text("… ?! \u200b🙂", "，。")], grpc.StatusCode.INVALID_ARGUMENT, "nothing to speak"),
     ("only a flush", [config(), FLUSH], grpc.StatusCode.INVALID_ARGUMENT, "nothing to speak"),
     ("text too large", [config(), *text("a" * 65537)], grpc.StatusCode.INVALID_ARGUMENT, "65536"),
+    ("text far too large", [config(), *text("a" * 5_000_000)], grpc.StatusCode.INVALID_ARGUMENT, "at most 65536 bytes"),
+    ("first too large", text("a" * 5_000_000), grpc.StatusCode.INVALID_ARGUMENT, "at most 65536 bytes"),
     ("unknown encoding", [audio(encoding=99)], grpc.StatusCode.INVALID_ARGUMENT, "ENCODING_OPUS"),
     ("wrong rate", [audio(sample_rate=44100)], grpc.StatusCode.INVALID_ARGUMENT, "24000"),
     ("wrong bitrate", [audio(bitrate=1)], grpc.StatusCode.INVALID_ARGUMENT, "6000"),
@@ -64,7 +66,9 @@ async def test_bad_input_is_refused_and_says_why(
 
 
 @pytest.mark.parametrize(
-    "late", [config(), pb.SynthesizeRequest(), *text("a" * 65537)], ids=["config", "empty", "too large"]
+    "late",
+    [config(), pb.SynthesizeRequest(), *text("a" * 65537), *text("a" * 2_000_000), *text("a" * (16_000_000))],
+    ids=["config", "empty", "too large", "too large to decode", "beyond what grpc takes by itself"],
 )
 async def test_a_late_bad_request_loses_nothing_accepted_before_it(
     service: Service, late: pb.SynthesizeRequest

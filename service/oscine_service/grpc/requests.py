@@ -12,6 +12,10 @@ from oscine_proto.oscine.v1 import speech_pb2 as pb
 from oscine_service.audio import SAMPLE_RATE, Encoding, Format
 
 MAX_TEXT_BYTES = 65536
+MAX_REQUEST_BYTES = 1 << 20
+"""Of a whole message, which is not even decoded beyond that."""
+MAX_MESSAGE_BYTES = 1 << 24
+"""What the transport takes, so that it is we who refuse a message: grpc would end the call and lose the text before."""
 
 MODES = {
     pb.MODE_UNSPECIFIED: Mode.AUTO,
@@ -62,6 +66,10 @@ Request: TypeAlias = Config | Text | Flush | Played | Cancel
 
 def parse(data: bytes) -> Request | InvalidInput:
     """One request message. Returns its refusal instead of raising: grpc would turn that into INTERNAL."""
+    if len(data) > MAX_REQUEST_BYTES:
+        return InvalidInput(
+            f"a request of {len(data)} bytes: send text in pieces of at most {MAX_TEXT_BYTES} bytes, one after another"
+        )
     try:
         return _request(pb.SynthesizeRequest.FromString(data))
     except DecodeError:

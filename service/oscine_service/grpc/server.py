@@ -14,6 +14,7 @@ from grpc_reflection.v1alpha import reflection
 from oscine_engine.errors import InvalidInput
 from oscine_engine.front import Front
 from oscine_proto.oscine.v1 import speech_pb2  # noqa: F401  (reflection finds services of imported files only)
+from oscine_service.grpc.requests import MAX_MESSAGE_BYTES
 from oscine_service.grpc.speech import NAME, SpeechService
 from oscine_service.limits import Limits
 
@@ -36,6 +37,7 @@ def _options(limits: Limits) -> tuple[tuple[str, int], ...]:
         # Clients may ask as often as this; grpc closes connections that ask more than twice in five minutes.
         ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
         ("grpc.so_reuseport", 0),
+        ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     )
 
 

@@ -78,7 +78,10 @@ class SynthesizeRequest(google.protobuf.message.Message):
     CANCEL_FIELD_NUMBER: builtins.int
     text: builtins.str
     """Appended to what came before, verbatim: single characters, half words, whole paragraphs. At most 65,536 bytes
-    a message.
+    of UTF-8 a message; a longer one is refused with INVALID_ARGUMENT, as any message above 1 MiB is, when the text
+    before it has been spoken. Of any number of messages: up to 1,000 sentences wait to be spoken, and what comes
+    then is read on as these are, so that a client that sends more has to read responses at the same time. Behind
+    text that waits `played` and `cancel` still act at once, as long as that is no more than 1,048,576 characters.
     """
     @property
     def config(self) -> Global___SynthesizeConfig: ...

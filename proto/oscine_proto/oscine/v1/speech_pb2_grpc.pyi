@@ -75,7 +75,8 @@ class SpeechServiceStub(typing.Generic[_SpeechServiceSynthesizeType]):
                            emoji): an empty call that ended well would look like a spoken one.
       NOT_FOUND            the model has no voice of that name.
       RESOURCE_EXHAUSTED   too many calls, or too little memory for this one: the trailing metadata `retry-after-ms`
-                           tells when to try again. Also a message above 4 MiB, by grpc itself and without that.
+                           tells when to try again. Also a message above 16 MiB, by grpc itself, without that and
+                           with the text before it lost.
       FAILED_PRECONDITION  the service cannot do this as it is set up: Opus without its library, a model without
                            voices.
       DEADLINE_EXCEEDED    nothing was sent for too long (300 s unless set otherwise) with nothing left to say; text
@@ -131,7 +132,8 @@ class SpeechServiceServicer(metaclass=abc.ABCMeta):
                                emoji): an empty call that ended well would look like a spoken one.
           NOT_FOUND            the model has no voice of that name.
           RESOURCE_EXHAUSTED   too many calls, or too little memory for this one: the trailing metadata `retry-after-ms`
-                               tells when to try again. Also a message above 4 MiB, by grpc itself and without that.
+                               tells when to try again. Also a message above 16 MiB, by grpc itself, without that and
+                               with the text before it lost.
           FAILED_PRECONDITION  the service cannot do this as it is set up: Opus without its library, a model without
                                voices.
           DEADLINE_EXCEEDED    nothing was sent for too long (300 s unless set otherwise) with nothing left to say; text
