@@ -13,6 +13,7 @@ BENCHMARKS = {
     "intelligibility": "error rate and opinion score of synthesised sentences",
     "load": "how many real-time streams at once, refusals, and silence after a cancel",
     "parity": "differences from recorded numbers of the original implementation",
+    "repetition": "what sampling without regard to what was said costs: ids said again, loops",
     "resynthesis": "error rate of recordings that went through speech ids and back",
     "serve": "latency, throughput and underruns of the service at full size, with random weights",
     "simulate": "the scheduler on cost tables: first packets, underruns and refusals of simulated devices",

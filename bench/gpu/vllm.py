@@ -6,7 +6,7 @@ Random weights of the released sizes are converted, and vLLM serves them in floa
 without hiding the others:
 
     logits   log probabilities of given sequences, vLLM's and our float16 ones, against ours in float32
-    ids      ids drawn at temperature 3 from the whole vocabulary: none may be of text
+    ids      ids drawn at temperature 2 from the whole vocabulary: none may be of text
     speed    ids a second and ms to the 28th id, alone and for 32 at once, ours (graphs, no draft) beside vLLM's
     blocks   the same for a text that is read block by block: what a request for each costs
     abort    32 long requests that are dropped: how long until vLLM has forgotten them
@@ -31,6 +31,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -298,7 +299,7 @@ class Bench:
         from vllm import SamplingParams, TokensPrompt
 
         async def one(number: int) -> list[int]:
-            params = SamplingParams(temperature=3.0, seed=number, max_tokens=count, ignore_eos=True, detokenize=False)
+            params = SamplingParams(temperature=2.0, seed=number, max_tokens=count, ignore_eos=True, detokenize=False)
             prompt = TokensPrompt(prompt_token_ids=list(self.ask(number).prompt))
             async for output in llm.generate(prompt, params, f"hot-{number}"):
                 said = list(output.outputs[0].token_ids)
@@ -501,7 +502,9 @@ def main() -> None:
     options = parser.parse_args()
     bench = Bench(options)
     if bench.device == "cuda":
-        bench.note(gpu=torch.cuda.get_device_name())
+        bench.note(
+            gpu=torch.cuda.get_device_name(), torch=torch.__version__, vllm=version("vllm"), sections=options.only
+        )
     with torch.no_grad():
         status = 1
         try:
