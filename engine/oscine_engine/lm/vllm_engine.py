@@ -29,7 +29,7 @@ _ROOM = 1.25
 """Keys and values are allocated by blocks, and prefixes stay a while."""
 _ENVIRONMENT = {
     # Requests come from a thread of a process that has a CUDA context, so none may be forked.
-    "VLLM_WORKER_MULTIPROCESSING_METHOD": "spawn",
+    "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
     # Else the first id would wait for a kernel to be compiled.
     "VLLM_USE_FLASHINFER_SAMPLER": "0",
     "VLLM_NO_USAGE_STATS": "1",

@@ -18,6 +18,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from oscine_engine.checkpoint import draft as files
+from oscine_engine.checkpoint import merged
 from oscine_engine.lm.draft import DraftConfig, DraftNetwork
 from oscine_engine.lm.drafter import PackedDraft
 from oscine_engine.lm.packed import page_shape
@@ -46,13 +47,14 @@ def vllm(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
 def theirs(vllm: dict[str, ModuleType], folder: Path) -> Any:
     """vLLM's model of a published folder, through its own reading of the configuration and the weights."""
     document = json.loads((folder / "config.json").read_text())
-    trunk: dict[str, Any] = document["transformer_layer_config"]
-    vllm["algos"].SUPPORTED_SPECULATORS_TYPES["dspark"](document, trunk)
+    trunk: dict[str, Any] = document.get("transformer_layer_config", document)
+    if trunk is not document:
+        vllm["algos"].SUPPORTED_SPECULATORS_TYPES["dspark"](document, trunk)
+        # What the adapter leaves out, and the loader reads: the layers whose outputs are fused.
+        trunk["dflash_config"] = {key: trunk[key] for key in ("target_layer_ids", "mask_token_id")}
     assert trunk["architectures"] == ["Qwen3DSparkModel"] and trunk["dspark_bonus_anchor"]
     trunk["rope_parameters"] = {"rope_type": "default", "rope_theta": trunk.pop("rope_theta")}
-    # What the adapter leaves out, and the loader reads: the layers whose outputs are fused.
-    trunk["dflash_config"] = {key: trunk[key] for key in ("target_layer_ids", "mask_token_id")}
-    config = SimpleNamespace(max_position_embeddings=512, **trunk)
+    config = SimpleNamespace(**{"max_position_embeddings": 512} | trunk)
     draft = SimpleNamespace(hf_config=config)
     model = vllm["qwen3_dspark"].Qwen3DSparkForCausalLM(
         vllm_config=SimpleNamespace(
@@ -95,6 +97,24 @@ def test_logits_are_those_of_vllm(config: DraftConfig, vllm: dict[str, ModuleTyp
     torch.testing.assert_close(found, wanted, atol=1e-4, rtol=1e-4)
     everything = torch.arange(config.draft_vocab_size)
     assert torch.equal(other.map_draft_to_target(everything), ours.targets())
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+@torch.no_grad()
+def test_vllm_reads_a_converted_draft(config: DraftConfig, vllm: dict[str, ModuleType], tmp_path: Path) -> None:
+    """For a target with more channels and all of its ids, as it is served there."""
+    network, lm = make(config)
+    other = theirs(vllm, merged.write_draft(network, lm, tmp_path / "draft", "float32"))
+    wide = files.load(tmp_path / "draft").config
+    shift, more = wide.speech_offset - config.speech_offset, wide.target_hidden_size - 24
+    features, previous = torch.randn(13, 3, 24), [35, *torch.randint(0, 90, (config.count - 1,)).tolist()]
+    wider = torch.cat((features, torch.full((13, 3, more), 0.25)), dim=-1)
+    found = their_logits(other, wide, wider.flatten(1), 35 + shift, [token + shift for token in previous])
+    hidden = network(features.flatten(1)[None], torch.tensor([[35]]), torch.tensor([[13]]), lm)[0, 0]
+    wanted = network.logits(hidden, torch.tensor(previous), lm)
+    torch.testing.assert_close(found, wanted, atol=1e-4, rtol=1e-4)
+    everything = torch.arange(config.draft_vocab_size)
+    assert more > 0 and torch.equal(other.map_draft_to_target(everything), network.targets() + shift)
 
 
 @torch.no_grad()
