@@ -72,6 +72,8 @@ class Stats:
     A listener who plays at once can run dry in two ways: `underruns` times, `underrun_s` seconds in all, because what
     it was to hear was not computed in time, and `starved` times, `starved_s` seconds, because its text came too late.
     A wait after a flush is neither: that is how a client says that it pauses.
+
+    unspoken_characters: letters that were left out, because the model has no way to read their script.
     """
 
     audio_s: float
@@ -83,6 +85,7 @@ class Stats:
     underrun_s: float = 0.0
     starved: int = 0
     starved_s: float = 0.0
+    unspoken_characters: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,10 @@ Step: TypeAlias = Begin | Ids | End
 
 
 class Planner:
-    """One session's text. Sentences without a speakable character begin no segment."""
+    """One session's text. Sentences without a speakable character begin no segment.
+
+    segments: how many have begun. unread: letters left out so far, as the model has no way to read them.
+    """
 
     def __init__(self, front_end: FrontEnd, mode: Mode) -> None:
         self._front_end = front_end
@@ -60,6 +63,7 @@ class Planner:
         self._searched = 0
         self._open = False
         self.segments = 0
+        self.unread = 0
 
     def push(self, text: str) -> list[Step]:
         """Append text; returns what can be decided now."""
@@ -111,6 +115,8 @@ class Planner:
         self._read = len(pending)
 
     def _close(self, sentence: str, steps: list[Step]) -> None:
+        if not sentence.isascii():
+            self.unread += len(self._front_end.unread(sentence))
         if self._arriving:
             self._advance(sentence, steps, whole=True)
             if self._words is not None:

@@ -10,7 +10,7 @@ import math
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -329,6 +329,8 @@ class Session:
             self._waiting_since = now
         if isinstance(told, Audio):
             self._pace.sounded(now)
+        elif isinstance(told, Done):
+            told = Done(replace(told.stats, unspoken_characters=self._planner.unread))
         self._events.append(told)
 
     def _report(self, told: PortEvent | int | None) -> None:

@@ -287,6 +287,18 @@ async def test_nothing_to_say_is_said_at_once_and_asks_nothing_of_the_engine(roo
         assert stream.said == []
 
 
+async def test_letters_that_are_left_out_are_counted_once(room: Room) -> None:
+    session, stream = await room.open(Mode.AUTO)
+    async with session:
+        for piece in ("Say при", "вет, please. ", "ไทย! ", "你好。 café μ 🙂 "):
+            await session.append(piece)
+        await session.finish()
+        stream.run()
+        last = (await Listener(session).take_all())[-1]
+        assert isinstance(last, Done)
+        assert last.stats.unspoken_characters == len("привет" + "ไทย")
+
+
 async def test_every_flush_is_answered_before_nothing_is_found_to_say(room: Room) -> None:
     session, stream = await room.open()
     async with session:

@@ -154,6 +154,12 @@ def test_a_text_becomes_a_file(model: Path, tmp_path: Path) -> None:
     assert files(tmp_path) == {"new", "x.opus"} and files(tmp_path / "new") == {"x.wav"}
 
 
+def test_letters_that_are_left_out_are_mentioned(model: Path, tmp_path: Path) -> None:
+    spoken = run("say", "Yes, да.", "-o", tmp_path / "x.wav", "--model", model)
+    assert spoken.returncode == 0, spoken.stderr
+    assert spoken.stderr.decode().splitlines()[-1].startswith("left out: 2 letters")
+
+
 def test_a_running_service_speaks_for_say(model: Path, tmp_path: Path) -> None:
     assert run("say", "Hello there.", "-o", tmp_path / "near.wav", "--model", model, "--seed", "1").returncode == 0
     # Nothing that could compute is there for the client.

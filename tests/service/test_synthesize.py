@@ -43,6 +43,11 @@ async def test_a_mandarin_voice_speaks_mandarin(service: Service) -> None:
     assert 0.9 < heard.responses[-1].done.audio_seconds < 4.5
 
 
+async def test_letters_that_were_left_out_are_told(service: Service) -> None:
+    heard = await converse(service.speech, [config(), *text("Yes, да.")])
+    assert heard.responses[-1].done.unspoken_characters == 2
+
+
 async def test_opus_carries_the_samples_that_pcm_carries(service: Service) -> None:
     raw, packed = await asyncio.gather(
         converse(service.speech, [config(encoding=pb.ENCODING_PCM16), *text(SENTENCES)]),

@@ -112,6 +112,7 @@ def _stats(done: pb.Done) -> Stats:
         speech_tokens=0,
         first_packet_s=done.first_packet_seconds if done.HasField("first_packet_seconds") else None,
         busy_s=done.real_time_factor * done.audio_seconds if known else None,
+        unspoken_characters=done.unspoken_characters,
     )
 
 

@@ -30,6 +30,8 @@ class Progress:
         """The last line. Its first packet is the one that was shown, as it was seen from here, if one was."""
         first_packet_s = stats.first_packet_s if self._first_packet_s is None else self._first_packet_s
         self._show(_line(first_packet_s, stats.audio_s, stats.busy_s) + "\n")
+        if stats.unspoken_characters:
+            self._show(f"left out: {stats.unspoken_characters} letters, of a script that this model does not read\n")
 
     def _show(self, text: str) -> None:
         erase = "\r\x1b[K" if self._live else ""

@@ -80,6 +80,7 @@ def _done(event: Done) -> pb.Done:
     done = pb.Done(audio_seconds=stats.audio_s, segments=stats.segments)
     done.underruns, done.underrun_seconds = stats.underruns, stats.underrun_s
     done.starved, done.starved_seconds = stats.starved, stats.starved_s
+    done.unspoken_characters = stats.unspoken_characters
     if stats.first_packet_s is not None and stats.busy_s is not None:
         done.first_packet_seconds = stats.first_packet_s
         done.real_time_factor = stats.busy_s / stats.audio_s

@@ -169,8 +169,8 @@ class SynthesizeConfig(google.protobuf.message.Message):
     """Name of a voice, at most 200 characters; empty takes the model's default."""
     mode: Global___Mode.ValueType
     seed: builtins.int
-    """0 to 2^63 - 1. Same seed, voice, mode and text give the same speech, unless a pause longer than `quiet_ms` ends a
-    sentence early. Unset draws one; `started` tells which.
+    """0 to 2^63 - 1. Same seed, voice, mode and text give the same speech (a 16-bit sample may differ by one), unless a
+    pause longer than `quiet_ms` ends a sentence early. Unset draws one; `started` tells which.
     """
     trim: builtins.bool
     """Shorten silence before and after each sentence, where it is longer than speech needs. Unset is true."""
@@ -353,6 +353,7 @@ class Done(google.protobuf.message.Message):
     UNDERRUN_SECONDS_FIELD_NUMBER: builtins.int
     STARVED_FIELD_NUMBER: builtins.int
     STARVED_SECONDS_FIELD_NUMBER: builtins.int
+    UNSPOKEN_CHARACTERS_FIELD_NUMBER: builtins.int
     audio_seconds: builtins.float
     """Seconds of speech sent."""
     segments: builtins.int
@@ -370,6 +371,10 @@ class Done(google.protobuf.message.Message):
     starved: builtins.int
     """The same, because its text was late."""
     starved_seconds: builtins.float
+    unspoken_characters: builtins.int
+    """Letters that were left out because the model has no way to read their script; the embedded voice reads Latin
+    letters and Chinese characters.
+    """
     def __init__(
         self,
         *,
@@ -381,9 +386,10 @@ class Done(google.protobuf.message.Message):
         underrun_seconds: builtins.float = ...,
         starved: builtins.int = ...,
         starved_seconds: builtins.float = ...,
+        unspoken_characters: builtins.int = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["_first_packet_seconds", b"_first_packet_seconds", "_real_time_factor", b"_real_time_factor", "first_packet_seconds", b"first_packet_seconds", "real_time_factor", b"real_time_factor"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_first_packet_seconds", b"_first_packet_seconds", "_real_time_factor", b"_real_time_factor", "audio_seconds", b"audio_seconds", "first_packet_seconds", b"first_packet_seconds", "real_time_factor", b"real_time_factor", "segments", b"segments", "starved", b"starved", "starved_seconds", b"starved_seconds", "underrun_seconds", b"underrun_seconds", "underruns", b"underruns"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["_first_packet_seconds", b"_first_packet_seconds", "_real_time_factor", b"_real_time_factor", "audio_seconds", b"audio_seconds", "first_packet_seconds", b"first_packet_seconds", "real_time_factor", b"real_time_factor", "segments", b"segments", "starved", b"starved", "starved_seconds", b"starved_seconds", "underrun_seconds", b"underrun_seconds", "underruns", b"underruns", "unspoken_characters", b"unspoken_characters"]) -> None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_first_packet_seconds", b"_first_packet_seconds"]) -> typing.Literal["first_packet_seconds"] | None: ...
     @typing.overload
