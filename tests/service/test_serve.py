@@ -15,7 +15,7 @@ import pytest
 from oscine_proto.oscine.v1.speech_pb2_grpc import SpeechServiceStub
 from tests.service.calls import config, text
 
-LONG = "This goes on and on, as long as anybody cares to listen to it, and then some more. " * 4
+LONG = "This goes on and on, as long as anybody cares to listen to it, and then some more. "
 COMMAND = (sys.executable, "-c", "import sys; from oscine_service.cli import main; sys.exit(main())", "serve")
 PATIENCE_S = 60
 
@@ -77,6 +77,7 @@ def test_a_signal_before_it_serves_ends_it_cleanly(model: Path, name: signal.Sig
         assert process.stderr.read() == ""
 
 
+@pytest.mark.slow
 def test_a_model_without_voices_is_served_with_a_warning(model: Path, tmp_path: Path) -> None:
     silent = shutil.copytree(model, tmp_path / "silent")
     (silent / "spk2info.pt").unlink()
