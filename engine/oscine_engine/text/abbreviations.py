@@ -43,7 +43,7 @@ WHOLE_CHINESE = {
 CODE_WORDS = frozenset(
     "code codes pin otp passcode password zip postcode postal phone telephone tel mobile cell fax extension ext "
     "account tracking reference confirmation booking invoice serial ending hotline dial call text order ticket case "
-    "card room flight ssn id imei isbn routing".split()
+    "card room flight ssn id imei isbn routing port".split()
 )
 CODE_LINKS = frozenset(
     "number numbers no is was at on in ending id code of the to your with us me my now or and digits".split()
@@ -64,3 +64,6 @@ ROMANS = {
     for place, ones in enumerate(_ROMAN)
     if tens or ones
 }
+DAYS = {"Mon": "Monday", "Tue": "Tuesday", "Tues": "Tuesday", "Wed": "Wednesday", "Thu": "Thursday",
+         "Thurs": "Thursday", "Fri": "Friday", "Sat": "Saturday", "Sun": "Sunday"}  # fmt: skip
+SHORT_MONTHS = {short.title(): name for short, name in MONTHS_SHORT.items() if short != "may"}

@@ -234,6 +234,12 @@ def _unit_apart(
             return _NOTHING
         if behind is not None and behind.kind is Kind.CHUNK:
             return None  # an initial: 55 W. 5th Avenue
+    if len(sign) == 1 and not chinese:
+        behind = significant(queue, end)
+        if behind is None and not final:
+            return _NOTHING
+        if behind is not None and behind.kind is Kind.CHUNK and not behind.text[0].islower():
+            return None  # 45 W 34th Street
     if end < len(queue) and queue[end].text == "." and (sign in DOTTED or sign in ("sq", "fl")):
         behind = significant(queue, end + 1)
         if behind is None and not final:

@@ -53,6 +53,7 @@ class Context:
         kind, text = first.kind, first.text
         if kind is Kind.GAP:
             self._pass_sign(text)
+            self.operand = self.operand or last.kind is not Kind.GAP
         else:
             self.operand = True
             self.recent = (self.recent + text)[-_RECENT:]

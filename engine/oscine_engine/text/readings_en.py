@@ -158,8 +158,11 @@ def _dotted_date(match: re.Match[str], _near: Near) -> str | None:
 
 def _fraction(match: re.Match[str], near: Near) -> str | None:
     above, below = match.groups()
-    if near.before in ("on", "by", "until", "since", "before", "after") and is_day("2000", above, below):
+    dated = near.before in _DATED or (near.before, near.before2) == ("of", "as")
+    if dated and is_day("2000", above, below):
         return f"{MONTHS[int(above) - 1]} {ordinal(str(int(below)))}"
+    if below in ("10", "100") and near.after != "of" or (below == "5" and near.after in ("star", "stars")):
+        return f"{cardinal(above)} out of {cardinal(below)}"
     if match[0] == "9/11":
         return "nine eleven"
     if match[0] in _FRACTIONS:
@@ -244,6 +247,7 @@ def _whole(match: re.Match[str], near: Near) -> str | None:
     return by_digit(text) if len(text) > 9 else cardinal(text)
 
 
+_DATED = frozenset("on by until since before after due dated through starting from".split())
 _STATES = frozenset(
     "AL AK AZ AR CA CO CT DE FL GA HI ID IL IN IA KS KY LA ME MD MA MI MN MS MO MT NE NV NH NJ NM NY NC ND OH OK OR PA "
     "RI SC SD TN TX UT VT VA WA WV WI WY DC".split()
@@ -294,7 +298,8 @@ def _scaled(match: re.Match[str], near: Near) -> str | None:
 
 _LETTERED = frozenset(
     "apt apartment suite unit room block gate building seat row platform flat phase level grade type appendix exhibit "
-    "section no number bus line route pier bay".split()
+    "section no number bus line route pier bay exit door stand lot hall zone terminal track bed "
+    "ward locker aisle box page question".split()
 )
 
 

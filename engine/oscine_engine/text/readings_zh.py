@@ -36,11 +36,11 @@ _CODES = re.compile(
     r"(?:编号|单号|号码|尾号|卡号|账号|帐号|证号|工号|学号|房号|运单|订单|流水号|序列号|邮编|密码|口令|验证码|校验码|取件码|核销码|代码|电话|手机|座机"
     r"|传真|热线|拨打|拨|致电|客服|微信|QQ|来电|短信|回复|房间|航班|车次|股票|联系方式|总机|分机|转|身份证|车牌|按)"
     r"(?:后四位|号|号码|是|为|:|，|,|至|到|转)*$"
-    r"|(?:单元|号楼|栋|幢)$"
+    r"|(?:单元|号楼|栋|幢|层)$|(?:端口|port)(?:号|是|为|:)*$"
 )
 _LISTED = re.compile(r"[036]\d{5}")
 """The number of a share, in brackets behind its name."""
-_SCORE_AFTER = frozenset("胜负战逼击输赢领落告")
+_SCORE_AFTER = frozenset("胜负战逼击输赢领落告逆横险完淘")
 _NUMBERED_PLACES = ("室", "房", "号房", "次列", "次航", "次高", "航班")
 _SERVICE = re.compile(r"1[12]\d|9[56]\d{3}|123\d\d|100\d\d|10[01]\d{2}|400\d{7}|800\d{7}")
 _NO_SERVICE_AFTER = frozenset("个元块人名只台辆件年天米吨公万亿美次度分套户家页字平步")
@@ -196,7 +196,10 @@ def _range(match: re.Match[str], beside: Beside) -> str | None:
     return f"{counted(first, unit.zh)}到{counted(second, unit.zh)}{unit.zh or _spelled(sign)}" if unit else None
 
 
-def _fraction(match: re.Match[str], _beside: Beside) -> str:
+def _fraction(match: re.Match[str], beside: Beside) -> str:
+    dated = beside.recent[-1:] in ("至", "到", "于", "止") or beside.after[:1] in ("前", "起", "止")
+    if dated and beside.recent + beside.after and is_day("2000", match[1], match[2]):
+        return f"{cardinal(str(int(match[1])))}月{cardinal(str(int(match[2])))}日"
     return f"{cardinal(match[2])}分之{cardinal(match[1])}"
 
 
@@ -232,7 +235,9 @@ def _whole(match: re.Match[str], beside: Beside) -> str | None:
         or (len(text) > 3 and after[:1] not in _NO_SERVICE_AFTER and not text.endswith("000"))
     ):
         return by_digit(text)
-    if (beside.recent[-1:] == "(" and _LISTED.fullmatch(text)) or (before[-1:] == "秒" and len(text) == 2):
+    if (beside.recent[-1:] == "(" and _LISTED.fullmatch(text)) or (
+        len(text) == 2 and not after and re.search(r"\d[秒米]$", beside.recent)
+    ):
         return by_digit(text)
     if len(text) == 3 and (text, after) in _NAMES:
         return by_digit(text)

@@ -2,6 +2,7 @@
 
 import re
 
+from oscine_engine.text.abbreviations import DAYS, SHORT_MONTHS
 from oscine_engine.text.amounts import language_of, read_amount, spoken
 from oscine_engine.text.chunks import with_power
 from oscine_engine.text.context import Context
@@ -58,8 +59,12 @@ def read_sign(queue: list[Token], at: int, final: bool, context: Context) -> tup
     sign = queue[at].text
     if sign in ".?!;,，:\n" or sign == " ":
         return 1, [Item(Spoken.PAUSE, PAUSES[sign]) if sign != " " else _BLANK]
-    if sign in "#*" and context.before.lower() in _KEYS:
-        return 1, words(_KEY_NAMES[sign][0])
+    if sign == "—" and (context.before in DAYS or context.before in SHORT_MONTHS):
+        following = queue[at + 1] if at + 1 < len(queue) else None
+        if following is None and not final:
+            return _NOTHING
+        span = following is not None and (following.text in DAYS or following.text in SHORT_MONTHS)
+        return 1, [_BLANK, *words("to"), _BLANK] if span else [Item(Spoken.PAUSE, ",")]
     if sign not in _LOOKING_AHEAD:
         return 1, [Item(Spoken.PAUSE, PAUSES[sign]) if sign in PAUSES else _BLANK]
     if at + 1 == len(queue) and not final:
@@ -70,8 +75,16 @@ def read_sign(queue: list[Token], at: int, final: bool, context: Context) -> tup
         return _opening(queue, at, final, context)
     if sign == "-":
         return _dash(queue, at, final, context)
-    if sign in "#*" and at + 1 < len(queue) and queue[at + 1].text == "键":
-        return 1, spoken(_KEY_NAMES[sign][1], True)
+    if sign in "#*":
+        following = queue[at + 1] if at + 1 < len(queue) else None
+        if following is not None and following.text == "键" or context.han[-1:] == "按":
+            return 1, spoken(_KEY_NAMES[sign][1], True)
+        if (
+            context.after_blank
+            and context.before.lower() in _KEYS
+            and (following is None or (following.kind is Kind.GAP and following.text != "*"))
+        ):
+            return 1, words(_KEY_NAMES[sign][0])
     if sign == "#":
         return 1, [_BLANK]
     if sign == "*":
@@ -79,7 +92,8 @@ def read_sign(queue: list[Token], at: int, final: bool, context: Context) -> tup
     if sign == "/":
         following = queue[at + 1] if at + 1 < len(queue) else None
         counted = bool(context.han) and context.han[-1] in _RATED or (not context.han and has_digits(context.before))
-        rated = counted and following is not None and following.kind is Kind.HAN and following.text in _PERIODS
+        rated = counted and following is not None and following.kind is Kind.HAN
+        rated = rated and following is not None and (following.text in _PERIODS or context.han[-1:] == "元")
         return 1, [Item(Spoken.HAN, "每") if rated else _BLANK]
     if sign == "^" and context.operand and at + 1 < len(queue) and queue[at + 1].kind is Kind.CHUNK:
         return _power(queue, at, final, context)
@@ -227,12 +241,12 @@ def _binary(queue: list[Token], at: int, final: bool, context: Context) -> tuple
         if not known:
             return 1, [Item(Spoken.PAUSE, ",") if sign == ">" and blanks else _BLANK]
     chinese_next = following is not None and following.kind is Kind.HAN
-    if chinese_next and not context.language:
-        return 1, spoken(SIGNS[sign][1], True)
+    if chinese_next and (not context.language or context.in_chinese):
+        return 1, spoken("乘" if sign == "×" else SIGNS[sign][1], True)
     return 1, _said(sign, context)
 
 
 def _said(sign: str, context: Context) -> list[Item]:
     if context.in_chinese:
-        return spoken("乘" if sign == "×" else SIGNS[sign][1], True)
+        return spoken(SIGNS[sign][1], True)
     return [_BLANK, *words(SIGNS[sign][0]), _BLANK]

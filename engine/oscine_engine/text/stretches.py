@@ -102,6 +102,8 @@ def _sum(match: re.Match[str], chinese: bool, number: Callable[[str], str | None
         sign, operand = step[1].strip(), _operand(step[2], chinese, number)
         if sign == "^":
             exponent = step[2]
+            if re.fullmatch(r"[-+]?\d+(?:\.\d+)?", exponent) is None:
+                return None
             base = said.pop() or ""
             said.append(numbers_zh.power(base, exponent) if chinese else f"{base} {numbers_en.power(exponent)}")
             continue

@@ -21,6 +21,7 @@ mm millimeter millimeters 毫米
 nm nanometer nanometers 纳米
 mi mile miles 英里
 yd yard yards 码
+yds yard yards 码
 ft foot feet 英尺
 inch inch inches 英寸
 kg kilogram kilograms 公斤
@@ -151,6 +152,10 @@ def per(sign: str) -> Unit | None:
         return UNITS[sign]
     first, slash, second = sign.partition("/")
     top, bottom = UNITS.get(first), UNITS.get(second) or _PERIODS.get(second.lower())
+    if slash and top is not None and bottom is None and (squared := UNITS.get(second.removesuffix("²"))) is not None:
+        # "m/s²": per second squared.
+        one, many = (f"{words} per {squared.one} squared" for words in (top.one, top.many))
+        return Unit(one, many, f"{top.zh}每二次方{squared.zh}")
     if not slash or top is None or bottom is None:
         return None
     zh = f"{top.zh or first}每{bottom.zh or second}"

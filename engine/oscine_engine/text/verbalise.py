@@ -10,6 +10,7 @@ from oscine_engine.text import numbers_en
 from oscine_engine.text.abbreviations import (
     ALWAYS_TITLES,
     BEFORE_NUMBERS,
+    DAYS,
     NAMES_FIRST,
     NUMBERED_BY_ROMANS,
     ROMANS,
@@ -35,10 +36,10 @@ _NUMBER_WORDS = frozenset(
 )
 _DOTTED = re.compile(r"[A-Za-z](?:\.[A-Za-z])+")
 _RAISED = re.compile(r"[⁰¹²³⁴-⁹⁺⁻ⁿ]$")
-_DAYS = {"Mon": "Monday", "Tue": "Tuesday", "Tues": "Tuesday", "Wed": "Wednesday", "Thu": "Thursday",
-         "Thurs": "Thursday", "Fri": "Friday", "Sat": "Saturday", "Sun": "Sunday"}  # fmt: skip
 _DAYS_ONLY = frozenset("Mon Tue Tues Thu Thurs Fri".split())
 """Those that are no words of their own."""
+_PLAIN_ROMANS = frozenset("II III IV VI VII VIII IX XII XIII XIV XVI".split())
+"""Behind a name these are hardly anything else: Artemis II."""
 _NOTHING: tuple[int, list[Item]] = (0, [])
 
 
@@ -125,6 +126,8 @@ def _read_chunk(queue: list[Token], at: int, final: bool, context: Context) -> t
             return _NOTHING
         han_next = at + 1 < len(queue) and queue[at + 1].kind is Kind.HAN
         return 1, with_power(chunk, context.in_chinese or han_next)
+    if chunk == "St" and re.fullmatch(r"\d+(?:st|nd|rd|th)", context.before):
+        return 1, words("street")
     if chunk in CODES and at + 1 <= len(queue) and (amount := _code_amount(queue, at, final, context)) is not None:
         return amount
     if lower in ("am", "pm") and re.fullmatch(r"\d{1,2}(?::\d\d)?", context.before):
@@ -134,7 +137,7 @@ def _read_chunk(queue: list[Token], at: int, final: bool, context: Context) -> t
     if chunk in _DAYS_ONLY and not (at + 1 < len(queue) and queue[at + 1].text == "."):
         if at + 1 == len(queue) and not final:
             return _NOTHING
-        return 1, words(_DAYS[chunk])
+        return 1, words(DAYS[chunk])
     if lower in TITLES or lower in ("no", "nos", "etc", "ph.d", "p", "al") or _DOTTED.fullmatch(chunk):
         return _abbreviation(queue, at, final, context)
     if chunk == "A" or (chunk == "a" and (context.before.lower() in _NUMBER_WORDS or context.before.isdecimal())):
@@ -152,7 +155,7 @@ def _read_chunk(queue: list[Token], at: int, final: bool, context: Context) -> t
 def _days(chunk: str) -> str | None:
     """ "Mon-Fri", "Jan-Mar": the days or months in full; None for other chunks."""
     names = [
-        _DAYS.get(part) or (MONTHS_SHORT.get(part.lower()) if part.istitle() else None) for part in chunk.split("-")
+        DAYS.get(part) or (MONTHS_SHORT.get(part.lower()) if part.istitle() else None) for part in chunk.split("-")
     ]
     full = [name for name in names if name]
     return " to ".join(full) if len(full) == len(names) == 2 else None
@@ -196,6 +199,8 @@ def _roman(queue: list[Token], at: int, final: bool, context: Context) -> tuple[
         return 1, words(numbers_en.cardinal(number))
     if before in RULERS and context.before[:1].isupper() and len(chunk) > 1 or (before in RULERS and chunk == "V"):
         return 1, words(f"the {numbers_en.ordinal(number)}")
+    if chunk in _PLAIN_ROMANS and len(before) > 2 and context.before.istitle():
+        return 1, words(numbers_en.cardinal(number))
     return None
 
 
