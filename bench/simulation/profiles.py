@@ -79,9 +79,9 @@ def guessing(profile: Profile, mean: float) -> Profile:
     return replace(profile, costs=profile.costs.guessing(GuessCosts(tuple(curves), (high,) * 7)))
 
 
-GUESSES = {3: (1.31, 1.67), 7: (1.46, 2.2)}
-"""A step with so many guesses checked and made over one without, for one stream and for 64: steps of 8 rows take 0.98
-and 1.77 ms where those of one take 0.9 and 1.08, guessing 0.35 and 0.6 more; those of three lie between."""
+GUESSES = {3: (1.46, 1.70), 7: (1.69, 2.21)}
+"""A step with so many guesses checked and made over one without, for one stream and for 64, by `bench.gpu.lm`: 1.30 and
+2.06 ms, 1.51 and 2.67, where those without take 0.89 and 1.21."""
 
 _CPU = CostModel(
     Curve(((1, 5.3e-3), (2, 6.0e-3), (4, 7.7e-3), (8, 10.1e-3), (48, 13.7e-3))),
