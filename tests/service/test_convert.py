@@ -7,32 +7,48 @@ import pytest
 
 from oscine_engine.checkpoint import draft, merged, synthetic
 from oscine_engine.checkpoint.load import load
-from tests.service.test_cli import check_failed, run
+from oscine_service.cli.main import main
 
 
-def test_a_language_model_is_written_for_vllm(tmp_path: Path) -> None:
-    model, out = synthetic.write(tmp_path / "model"), tmp_path / "out"
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return synthetic.write(tmp_path_factory.mktemp("model"))
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: "str | Path") -> tuple[int, str]:
+    """Exit status, and what is printed about it."""
+    status = main([str(each) for each in arguments])
+    out, err = capsys.readouterr()
+    return status, err or out
+
+
+def test_a_language_model_is_written_for_vllm(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
     draft.save(draft.random(synthetic.TINY.lm), tmp_path / "draft")
-    done = run("convert", "--to", "vllm", model, out, "--draft", tmp_path / "draft")
-    assert done.returncode == 0 and str(out) in done.stdout.decode(), done.stderr
+    status, said = run(capsys, "convert", "--to", "vllm", model, out, "--draft", tmp_path / "draft")
+    assert status == 0 and said == f"wrote {out}\n"
     assert merged.read(out, synthetic.TINY.lm).precision == "float16"
     assert draft.load(out / merged.DRAFT).config.count == 7
-    # What is there is not overwritten, and a model it was not made of is told apart, before anything starts.
-    check_failed(run("convert", "--to", "vllm", model, out), 1, str(out), "not an empty directory")
-    other = synthetic.write(tmp_path / "other", synthetic.REFERENCE_TINY)
-    check_failed(run("serve", "--port", "0", "--model", other, "--vllm", out), 1, str(out), "another language model")
+    # What is there is not overwritten, and a model it was not made of is told apart before anything starts.
+    status, said = run(capsys, "convert", "--to", "vllm", model, out)
+    assert status == 1 and "not an empty directory" in said and said.count("\n") == 1
+    status, said = run(capsys, "serve", "--port", "0", "--in-process", "--vllm", out)
+    assert status == 1 and "another language model" in said
 
 
 @pytest.mark.skipif(importlib.util.find_spec("vllm") is not None, reason="vLLM is installed")
-def test_serving_without_vllm_says_what_to_install(tmp_path: Path) -> None:
-    model = synthetic.write(tmp_path / "model")
+@pytest.mark.parametrize("how", [("--in-process",), pytest.param((), marks=pytest.mark.slow)])
+def test_serving_without_vllm_says_what_to_install(
+    how: tuple[str, ...], model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     merged.write(load(model).lm, tmp_path / "out")
-    check_failed(run("serve", "--port", "0", "--model", model, "--vllm", tmp_path / "out"), 1, "pip install", "vllm")
+    status, said = run(capsys, "serve", "--port", "0", "--model", model, "--vllm", tmp_path / "out", *how)
+    assert status == 1 and "pip install 'oscine[vllm]'" in said and "Traceback" not in said
 
 
-def test_a_whole_model_becomes_safetensors(tmp_path: Path) -> None:
-    model, out = synthetic.write(tmp_path / "model"), tmp_path / "out"
-    assert run("convert", model, out, "--precision", "int8").returncode == 0
+def test_a_whole_model_becomes_safetensors(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    assert run(capsys, "convert", model, out, "--precision", "int8")[0] == 0
     assert load(out).config == load(model).config
     assert (out / "llm.safetensors").stat().st_size < (model / "llm.safetensors").stat().st_size / 2
 
@@ -46,7 +62,8 @@ def test_a_whole_model_becomes_safetensors(tmp_path: Path) -> None:
     ],
 )
 def test_options_that_do_not_go_together_are_named(
-    options: tuple[str, ...], words: tuple[str, ...], tmp_path: Path
+    options: tuple[str, ...], words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    check_failed(run("convert", "nowhere", tmp_path / "out", *options), 1, *words)
+    status, said = run(capsys, "convert", "nowhere", tmp_path / "out", *options)
+    assert status == 1 and all(word in said for word in words)
     assert not (tmp_path / "out").exists()
