@@ -11,6 +11,7 @@ from pathlib import Path
 
 import grpc
 import pytest
+import torch
 
 from oscine_proto.oscine.v1.speech_pb2_grpc import SpeechServiceStub
 from tests.service.calls import config, text
@@ -18,6 +19,7 @@ from tests.service.calls import config, text
 LONG = "This goes on and on, as long as anybody cares to listen to it, and then some more. "
 COMMAND = (sys.executable, "-c", "import sys; from oscine_service.cli import main; sys.exit(main())", "serve")
 PATIENCE_S = 60
+TWO_GPUS = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
 
 
 def start(*arguments: "str | Path") -> "subprocess.Popen[str]":
@@ -42,8 +44,9 @@ def engines_of(service: int) -> list[int]:
     return [int(each) for each in children if b"oscine_service.unit" in Path(f"/proc/{each}/cmdline").read_bytes()]
 
 
-def test_two_engines_serve_behind_one_port_and_end_after_the_calls_that_run(model: Path) -> None:
-    with start("--model", model, "--device", "cpu,cpu") as process:
+@pytest.mark.parametrize("devices", ["cpu,cpu", pytest.param("cuda:0,cuda:1", marks=TWO_GPUS)])
+def test_two_engines_serve_behind_one_port_and_end_after_the_calls_that_run(model: Path, devices: str) -> None:
+    with start("--model", model, "--device", devices) as process:
         assert process.stdout is not None and process.stderr is not None
         line = process.stdout.readline()
         assert line.startswith("serving on ") and " of 2 ready" in line
@@ -65,11 +68,18 @@ def test_two_engines_serve_behind_one_port_and_end_after_the_calls_that_run(mode
             os.kill(engine, 0)
 
 
+def listens_to(process: int, name: signal.Signals) -> bool:
+    line = next(each for each in Path(f"/proc/{process}/status").read_text().splitlines() if each.startswith("SigCgt"))
+    return bool(int(line.split()[1], 16) >> (name - 1) & 1)
+
+
 @pytest.mark.parametrize("name", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_before_it_serves_ends_it_cleanly(model: Path, name: signal.Signals) -> None:
+@pytest.mark.parametrize("when", ["libraries load", "the engine loads"])
+def test_a_signal_before_it_serves_ends_it_cleanly(model: Path, name: signal.Signals, when: str) -> None:
     with start("--model", model) as process:
         assert process.stdout is not None and process.stderr is not None
-        while not engines_of(process.pid):
+        # Python itself listens to SIGINT as well: SIGTERM tells that the command does.
+        while not (engines_of(process.pid) if when == "the engine loads" else listens_to(process.pid, signal.SIGTERM)):
             time.sleep(0.01)
         process.send_signal(name)
         assert process.wait(PATIENCE_S) == 0

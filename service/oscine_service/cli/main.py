@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from oscine_service.cli import convert, text
+from oscine_service.cli import convert, early, text
 from oscine_service.cli.engine_options import EngineOptions
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = _parser().parse_args(arguments)
         if options.command == "say":
             options.check(options)
+        if options.command == "serve":
+            early.end_well_on_signals()
         logging.basicConfig(level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
         return _run(options)
     except KeyboardInterrupt:

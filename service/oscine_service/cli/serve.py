@@ -1,7 +1,6 @@
 """`oscine serve`: an engine behind a gRPC server until it is told to stop."""
 
 import asyncio
-import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -12,6 +11,7 @@ from oscine_codecs.errors import CodecMissing
 from oscine_engine.errors import InvalidInput
 from oscine_engine.front import Front
 from oscine_engine.settings import EngineSettings
+from oscine_service.cli.early import SIGNALS, STOPPED_EARLY
 from oscine_service.cli.progress import waiting
 from oscine_service.event_loop import lasting
 from oscine_service.grpc.server import check_address, serving
@@ -20,7 +20,6 @@ from oscine_service.unit.engines import Engines
 from oscine_service.unit.front import unit
 from oscine_service.unit.times import Times
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
 NO_VOICES = "oscine: this model has no voices: calls are refused until it has one; add spk2info.pt to its directory"
 
 
@@ -44,13 +43,6 @@ async def serve(settings: EngineSettings, how: Serve, limits: Limits) -> None:
     that cannot speak ends at once, and whoever started it may try again. An engine that is lost later is started again
     for as long as this runs.
     """
-    if how.in_process and len(how.devices) > 1:
-        raise InvalidInput(f"--in-process has one engine: leave it out, or name one of {', '.join(how.devices)}")
-    try:
-        opus.require()
-    except CodecMissing as error:
-        print(f"oscine: only PCM16 is served: {error}", file=sys.stderr, flush=True)
-    check_address(how.host, how.port)
     task = asyncio.current_task()
     assert task is not None
     stop, early = asyncio.Event(), asyncio.Event()
@@ -60,6 +52,13 @@ async def serve(settings: EngineSettings, how: Serve, limits: Limits) -> None:
         task.cancel()
 
     _on_signals(end_early)
+    if how.in_process and len(how.devices) > 1:
+        raise InvalidInput(f"--in-process has one engine: leave it out, or name one of {', '.join(how.devices)}")
+    try:
+        opus.require()
+    except CodecMissing as error:
+        print(f"oscine: only PCM16 is served: {error}", file=sys.stderr, flush=True)
+    check_address(how.host, how.port)
     try:
         async with (
             _engine(replace(settings, session=limits.session), how) as (front, engines),
@@ -78,7 +77,7 @@ async def serve(settings: EngineSettings, how: Serve, limits: Limits) -> None:
     except asyncio.CancelledError:
         if not early.is_set():
             raise
-        print("stopped before it was serving", flush=True)
+        print(STOPPED_EARLY, flush=True)
 
 
 def _on_signals(act: Callable[[], object]) -> None:
