@@ -28,6 +28,17 @@ def test_standard_input_is_one_text_and_said_as_it_arrives() -> None:
     assert rest.decode() == " three point five\n\n\n\n二二\n"
 
 
+def test_a_lexicon_says_how_words_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text, lexicon = tmp_path / "text.txt", tmp_path / "lexicon.tsv"
+    text.write_text("Ask Nguyen.\n银行\n", encoding="utf-8")
+    lexicon.write_text("Nguyen\twin\n\n行\t[h][áng]\n", encoding="utf-8")
+    assert main(["text", "--lexicon", str(lexicon), str(text)]) == 0
+    assert capsys.readouterr().out == "Ask win.\n银[h][áng]\n"
+    lexicon.write_text("Nguyen win\n", encoding="utf-8")
+    assert main(["text", "--lexicon", str(lexicon), str(text)]) == 1
+    assert "line 1: a word, a tab" in capsys.readouterr().err
+
+
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "noise.bin"
     file.write_bytes(b"abc\xff")

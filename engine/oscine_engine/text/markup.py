@@ -10,6 +10,7 @@ to them.
 | code between ``` and ``` or ~~~ and ~~~ | a newline |
 | `<think>`, `<tool_call>` and the like, to the closing tag | a newline |
 | `<!-- comment -->` | nothing |
+| `<break/>`, `<sub alias>`, `<phoneme>`, `<say-as>`, `<br>` | see `ssml.py` |
 | `[text](target)`, `![text](target)` | `[text]`, `![text]` |
 | `word[3]`, `[^3]`, `【4†source】` | `word`, nothing, nothing: marks of sources |
 | `- [ ] task`, `- [x] task` | `- task` |
@@ -21,6 +22,8 @@ to them.
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from oscine_engine.text.ssml import read_tag
 
 _SPECIAL = re.compile(r"[<\[\]&\\`~^【$]")
 _BLOCK_NAMES = (
@@ -57,6 +60,8 @@ _COMMAND = re.compile(r"\\([A-Za-z]+)")
 _FRACTION = re.compile(r"\\d?frac\{([^{}]{1,40})\}\{([^{}]{1,40})\}")
 _PART_OF_FRACTION = re.compile(r"\\d?frac(?:\{[^{}]{0,40}(?:\}(?:\{[^{}]{0,40})?)?)?")
 _COMMENT_END = "-->"
+_QUIET_ENDS = (_COMMENT_END, "</sub>", "</phoneme>")
+_ELEMENT_LIMIT = 600
 _RECENT = 40
 
 
@@ -151,7 +156,7 @@ class Markup:
         if end < 0:
             return max(at, len(text) - len(self._end) + 1)
         end += len(self._end)
-        if self._end != _COMMENT_END:
+        if self._end not in _QUIET_ENDS:
             self._put("\n", out)
         self._end = ""
         return end
@@ -167,6 +172,8 @@ def _angle(text: str, at: int, _recent: str, final: bool) -> _Found:
         return _Found(block.end() - at, "", f"</{block[1].lower()}>")
     if text.startswith("<!--", at):
         return _Found(4, "", _COMMENT_END)
+    if (tag := read_tag(text[at : at + _ELEMENT_LIMIT], final)) is not None:
+        return _Found(tag.length, tag.left, tag.end)
     rest = text[at : at + _BLOCK_LIMIT + 1].lower()
     if not final and (_opens_block(rest) or "<!--".startswith(rest)):
         return _MORE

@@ -30,6 +30,7 @@ import unicodedata
 
 from oscine_engine.text.breaks import may_part
 from oscine_engine.text.markup import Markup
+from oscine_engine.text.pronunciations import Pronunciations
 
 _WIDE_MARKS = frozenset("。！？｡‼⁇⁈⁉")
 _MARKS = ".!?…"
@@ -68,8 +69,10 @@ class SentenceStream:
     """One session's text without what is never said (`markup.py`), cut into sentences. For every way of cutting a text
     into pushes the sentences are the same."""
 
-    def __init__(self, longest_s: float = 20.0) -> None:
+    def __init__(self, longest_s: float = 20.0, pronunciations: Pronunciations | None = None) -> None:
+        """pronunciations: what is read in place of a user's words."""
         self._markup = Markup()
+        self._words = None if pronunciations is None else pronunciations.stream()
         self._splitter = Splitter(longest_s)
 
     @property
@@ -80,15 +83,20 @@ class SentenceStream:
     @property
     def finished(self) -> bool:
         """What is pending would pass for a sentence, if nothing came behind it."""
-        return self._splitter.finished_with(self._markup.held)
+        words = "" if self._words is None else self._words.held
+        return self._splitter.finished_with(words + self._markup.held)
 
     def push(self, text: str) -> list[str]:
         """Sentences that `text` finishes, with the blanks behind them."""
-        return self._splitter.push(self._markup.push(text))
+        text = self._markup.push(text)
+        return self._splitter.push(text if self._words is None else self._words.push(text))
 
     def flush(self) -> list[str]:
         """What is left, as a last sentence, even if it has nothing to say; the stream is as new afterwards."""
-        return self._splitter.push(self._markup.flush()) + self._splitter.flush()
+        rest = self._markup.flush()
+        if self._words is not None:
+            rest = self._words.push(rest) + self._words.flush()
+        return self._splitter.push(rest) + self._splitter.flush()
 
 
 class Splitter:

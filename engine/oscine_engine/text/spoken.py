@@ -5,6 +5,7 @@ voice makes of the words, such as saying GPU by its letters, is its own renderer
 """
 
 from oscine_engine.text.items import Item, Spoken
+from oscine_engine.text.pronunciations import Pronunciations
 from oscine_engine.text.scan import Scanner
 from oscine_engine.text.segments import SentenceStream
 from oscine_engine.text.verbalise import Verbaliser
@@ -13,17 +14,17 @@ _STRENGTH = {mark: rank for rank, mark in enumerate(("", ",", ":", ";", "\n", ".
 _WIDE = dict(zip(",.?!;:", "，。？！；：", strict=True))
 
 
-def spoken(text: str) -> str:
+def spoken(text: str, pronunciations: Pronunciations | None = None) -> str:
     """The words of a whole text in one line, sentence after sentence as a session says them."""
-    stream = SpokenStream()
+    stream = SpokenStream(pronunciations)
     return stream.push(text) + stream.finish()
 
 
 class SpokenStream:
     """The words of a text that arrives in pieces, as soon as no later character can change them."""
 
-    def __init__(self) -> None:
-        self._sentences = SentenceStream()
+    def __init__(self, pronunciations: Pronunciations | None = None) -> None:
+        self._sentences = SentenceStream(pronunciations=pronunciations)
         self._begin()
         self._writer = _Writer()
 

@@ -4,8 +4,12 @@ import argparse
 import asyncio
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from oscine_engine.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from oscine_engine.text.pronunciations import Pronunciations
 
 HELP = "print the words that will be spoken: numbers spelled out, pauses as punctuation, marks as typed"
 
@@ -13,6 +17,11 @@ HELP = "print the words that will be spoken: numbers spelled out, pauses as punc
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     parser.add_argument("file", help="a UTF-8 file, each line a text of its own; - reads standard input as one text")
+    parser.add_argument(
+        "--lexicon",
+        metavar="FILE",
+        help="read words otherwise: a line has a word, a tab, and what to read in its place",
+    )
 
 
 async def text(options: argparse.Namespace) -> None:
@@ -21,13 +30,29 @@ async def text(options: argparse.Namespace) -> None:
     Of a file each line stands alone. Standard input is one text, as a session takes it (a code block goes on over its
     lines), and words are printed as soon as nothing that could follow would change them.
     """
+    words = (
+        None if options.lexicon is None else _lexicon(await asyncio.to_thread(_lines, options.lexicon), options.lexicon)
+    )
     if options.file == "-":
-        await _as_it_arrives()
+        await _as_it_arrives(words)
         return
     from oscine_engine.text.spoken import spoken
 
     for line in await asyncio.to_thread(_lines, options.file):
-        print(spoken(line))
+        print(spoken(line, words))
+
+
+def _lexicon(lines: list[str], file: str) -> "Pronunciations":
+    from oscine_engine.text.pronunciations import Pronunciations
+
+    readings = {}
+    for number, line in enumerate(lines, 1):
+        word, tab, reading = line.rstrip("\r").partition("\t")
+        if line.strip() and not tab:
+            raise InvalidInput(f"{file}, line {number}: a word, a tab, and what to read in its place")
+        if tab:
+            readings[word] = reading
+    return Pronunciations(readings)
 
 
 def _lines(file: str) -> list[str]:
@@ -38,12 +63,12 @@ def _lines(file: str) -> list[str]:
     return lines if lines[-1] else lines[:-1]
 
 
-async def _as_it_arrives() -> None:
+async def _as_it_arrives(words: "Pronunciations | None") -> None:
     from oscine_engine.text.joining import Joiner
     from oscine_engine.text.spoken import SpokenStream
     from oscine_service.cli.texts import pieces_of
 
-    joiner, stream = Joiner(), SpokenStream()
+    joiner, stream = Joiner(), SpokenStream(words)
     begun = False
     async for piece in pieces_of("-"):
         *whole, rest = joiner.push(piece).split("\n")

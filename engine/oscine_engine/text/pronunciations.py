@@ -1,0 +1,102 @@
+"""A user's lexicon: words, and what is written in their place before a text is read.
+
+What stands in place of a word is text like any other: a respelling ("Nguyen" -> "win"), pronunciation marks
+("行" -> "[x][íng]"), or both. Words of letters and digits count as whole words only, capitals or not; Chinese words
+count wherever they stand. Of several that begin at one place the longest counts. What is put in is not searched again.
+"""
+
+import re
+from collections.abc import Mapping
+
+from oscine_engine.errors import InvalidInput
+
+MOST_WORDS = 2000
+LONGEST_WORD = 60
+LONGEST_READING = 300
+_WORDLIKE = re.compile(r"[A-Za-z0-9\u00c0-\u024f]")
+
+
+class Pronunciations:
+    """Replaces words of a text that arrives in pieces; holds back what may become one of them."""
+
+    def __init__(self, readings: Mapping[str, str]) -> None:
+        """readings: word -> what to read in its place. Raises InvalidInput for entries out of range."""
+        if len(readings) > MOST_WORDS:
+            raise InvalidInput(f"a lexicon of {len(readings)} words: send at most {MOST_WORDS}")
+        self._readings: dict[str, str] = {}
+        for word, reading in readings.items():
+            if not word.strip() or len(word) > LONGEST_WORD or "\n" in word:
+                raise InvalidInput(f"lexicon: {word[:LONGEST_WORD]!r} is no word of 1 to {LONGEST_WORD} characters")
+            if len(reading) > LONGEST_READING or "\n" in reading:
+                raise InvalidInput(
+                    f"lexicon: the reading of {word!r} is longer than {LONGEST_READING} characters or has a newline"
+                )
+            self._readings[word.strip().lower()] = reading
+        self._longest = max(map(len, self._readings), default=0)
+        self._beginnings = {word[:length] for word in self._readings for length in range(1, len(word) + 1)}
+        self._words = re.compile("|".join(map(_bounded, sorted(self._readings, key=len, reverse=True))), re.IGNORECASE)
+
+    def stream(self) -> "PronunciationStream":
+        """A fresh reader of one text."""
+        return PronunciationStream(self)
+
+    def replace(self, text: str, before: str) -> str:
+        """`text` with its words replaced, `before` being the character in front of it."""
+        out, at = [], len(before)
+        whole = before + text
+        for match in self._words.finditer(whole, at):
+            out += [whole[at : match.start()], self._readings[match[0].lower()]]
+            at = match.end()
+        return "".join(out) + whole[at:]
+
+    def settled(self, text: str, before: str) -> int:
+        """How many characters of `text` no longer hang on what follows."""
+        whole, shift = before + text, len(before)
+        at = shift
+        while True:
+            held = self._may_begin(whole, at)
+            match = self._words.search(whole, at)
+            if match is None or match.start() >= held:
+                return held - shift
+            # It begins before all that may go on, so that nothing can become of it any more.
+            at = match.end()
+
+    def _may_begin(self, whole: str, at: int) -> int:
+        """The first place from `at` on whose rest could go on to a word, or the end."""
+        for start in range(max(at, len(whole) - self._longest), len(whole)):
+            inside = start > 0 and _WORDLIKE.match(whole[start - 1]) and _WORDLIKE.match(whole[start])
+            if not inside and whole[start:].lower() in self._beginnings:
+                return start
+        return len(whole)
+
+
+class PronunciationStream:
+    """One text on its way."""
+
+    def __init__(self, pronunciations: Pronunciations) -> None:
+        self._pronunciations = pronunciations
+        self._before = ""
+        self.held = ""
+
+    def push(self, text: str) -> str:
+        """What `text` settles, replaced."""
+        whole = self.held + text
+        return self._take(whole, self._pronunciations.settled(whole, self._before))
+
+    def flush(self) -> str:
+        """What is held back; as new afterwards."""
+        rest = self._take(self.held, len(self.held))
+        self._before = ""
+        return rest
+
+    def _take(self, whole: str, end: int) -> str:
+        settled, self.held = whole[:end], whole[end:]
+        said = self._pronunciations.replace(settled, self._before)
+        self._before = settled[-1:] or self._before
+        return said
+
+
+def _bounded(word: str) -> str:
+    left = r"(?<![A-Za-z0-9\u00c0-\u024f])" if _WORDLIKE.match(word[0]) else ""
+    right = r"(?![A-Za-z0-9\u00c0-\u024f])" if _WORDLIKE.match(word[-1]) else ""
+    return left + re.escape(word) + right

@@ -1,0 +1,128 @@
+"""A safe part of SSML, and the tags of HTML that part lines: what each leaves in the text.
+
+| tag | what is left |
+| --- | --- |
+| `<break time="500ms"/>`, `strength="strong"` | a pause: of a comma below half a second, else of a sentence's end |
+| `<sub alias="…">…</sub>` | the alias |
+| `<phoneme alphabet="arpabet" ph="HH AH0 L OW1">…</phoneme>`, `alphabet="pinyin" ph="hao3"` | pronunciation marks |
+| `<say-as interpret-as="characters">…</say-as>`, `digits`, `telephone`, `ordinal` | the content, as it is said so |
+| `</p>`, `</s>`, `<br>`, `<li>`, `<div>`, `<h1>`, … | a newline |
+
+All other tags go without a word (`speak`, `prosody`, `emphasis`, `voice`, …), and their content is read. Nothing here
+is ever an error: an alphabet or a syllable that is not known leaves the content of the tag to be read as it is written.
+"""
+
+import re
+from dataclasses import dataclass
+
+from oscine_engine.text.marks import typed_marks
+
+_ATTRIBUTE = re.compile(r"""([A-Za-z_][\w:.-]*)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+_ATTRIBUTES = r"""(?:\s+[A-Za-z_][\w:.-]*\s*=\s*(?:"[^"<>]*"|'[^'<>]*'))*\s*"""
+_NAMES = "break|sub|phoneme|say-as"
+_LINES = "p|s|br|li|ul|ol|div|tr|h[1-6]"
+_OPEN = re.compile(rf"<({_NAMES})({_ATTRIBUTES})(/?)>", re.IGNORECASE)
+_LINE = re.compile(rf"</?(?:{_LINES})(?:{_ATTRIBUTES})/?>", re.IGNORECASE)
+_PART = re.compile(r"""</?[A-Za-z][A-Za-z0-9-]*(?:\s[^<>]*)?/?""")
+_KNOWN = (*_NAMES.split("|"), "p", "s", "br", "li", "ul", "ol", "div", "tr", *(f"h{n}" for n in range(1, 7)))
+_LONGEST_TAG = 300
+_SAID_AS = re.compile(rf"<say-as({_ATTRIBUTES})>([^<>]{{0,200}})</say-as\s*>", re.IGNORECASE)
+_PART_OF_SAID_AS = re.compile(rf"<say-as(?:{_ATTRIBUTES})>[^<>]{{0,200}}(?:</?[a-z-]*\s*)?", re.IGNORECASE)
+_SECONDS = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s)\s*", re.IGNORECASE)
+_SILENT = frozenset(("none",))
+_STRONG = frozenset(("strong", "x-strong"))
+_ARPABET = frozenset("arpabet x-arpabet cmu-arpabet x-cmu-arpabet cmu x-amazon-arpabet".split())
+_PINYIN = frozenset("pinyin x-pinyin x-amazon-pinyin py x-py sapi".split())
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """What is read of a tag: its length, what it leaves, and what closes the content that it replaces, "" for none.
+    Length 0: more is needed."""
+
+    length: int
+    left: str
+    end: str = ""
+
+
+_MORE = Tag(0, "")
+
+
+def read_tag(text: str, final: bool) -> Tag | None:
+    """The tag of this part of SSML or HTML at the start of `text`; None for anything else."""
+    if _LINE.match(text):
+        match = _LINE.match(text)
+        return Tag(match.end(), "\n") if match else None
+    match = _OPEN.match(text)
+    if match is None:
+        return None if final or not _may_become_one(text[: _LONGEST_TAG + 1]) else _MORE
+    name, given = match[1].lower(), _given(match[2])
+    if name == "break":
+        return Tag(match.end(), _pause(given))
+    if name == "say-as":
+        if (whole := _SAID_AS.match(text)) is not None:
+            return Tag(whole.end(), _said_as(given.get("interpret-as", ""), whole[2]))
+        return _MORE if not final and _PART_OF_SAID_AS.fullmatch(text) else Tag(match.end(), "")
+    if match[3]:
+        return Tag(match.end(), given.get("alias", "") if name == "sub" else _marks(given))
+    left = given.get("alias", "") if name == "sub" else _marks(given)
+    return Tag(match.end(), left, f"</{name}>") if left else Tag(match.end(), "")
+
+
+def _may_become_one(text: str) -> bool:
+    if len(text) > _LONGEST_TAG or not (text in ("<", "</") or _PART.fullmatch(text)):
+        return False
+    name = re.match(r"</?([A-Za-z0-9-]*)", text)
+    if name is None:
+        return False
+    written = name[1].lower()
+    if name.end() < len(text):
+        return written in _KNOWN
+    return any(known.startswith(written) for known in _KNOWN)
+
+
+def _given(attributes: str) -> dict[str, str]:
+    return {name.lower(): first or second for name, first, second in _ATTRIBUTE.findall(attributes)}
+
+
+def _pause(given: dict[str, str]) -> str:
+    strength = given.get("strength", "").lower()
+    time = _SECONDS.fullmatch(given.get("time", ""))
+    if time is not None:
+        seconds = float(time[1]) * (0.001 if time[2].lower() == "ms" else 1.0)
+        return "\n" if seconds >= 0.5 else ", " if seconds > 0 else ""
+    if strength in _SILENT:
+        return ""
+    return "\n" if strength in _STRONG else ", "
+
+
+def _marks(given: dict[str, str]) -> str:
+    """Marks for a pronunciation, "" when it is in an alphabet or of a sound that has none."""
+    alphabet, sounds = given.get("alphabet", "").lower(), given.get("ph", "").split()
+    if alphabet in _ARPABET:
+        marks = [f"[{sound.upper()}]" for sound in sounds]
+        return "".join(marks) if all(mark in typed_marks() for mark in marks) else ""
+    if alphabet not in _PINYIN:
+        return ""
+    # Reading data is loaded by those who use it.
+    from pypinyin.contrib.tone_convert import to_tone
+
+    from oscine_engine.text.mandarin import marks_of
+
+    try:
+        return "".join(mark for sound in sounds for mark in marks_of(to_tone(sound.lower())))
+    except KeyError:
+        return ""
+
+
+def _said_as(how: str, content: str) -> str:
+    content = content.strip()
+    match how.lower():
+        case "characters" | "spell-out" | "verbatim":
+            return " ".join(character.upper() for character in content if not character.isspace())
+        case "digits" | "telephone" | "number:digits":
+            return " ".join(re.sub(r"[^\w+]", "", content)) if re.search(r"\d", content) else content
+        case "ordinal" if content.isdecimal():
+            last = "th" if content[-2:-1] == "1" else {"1": "st", "2": "nd", "3": "rd"}.get(content[-1], "th")
+            return content + last
+    return content

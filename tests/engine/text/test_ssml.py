@@ -1,0 +1,116 @@
+"""Tags of SSML and a user's words, in text that arrives in any pieces."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oscine_engine.errors import InvalidInput
+from oscine_engine.text.pronunciations import LONGEST_WORD, MOST_WORDS, Pronunciations
+from oscine_engine.text.segments import SentenceStream
+from oscine_engine.text.spoken import SpokenStream, spoken
+from tests.engine.text.test_spoken import cut, in_messages
+
+TAGS = [
+    ('<speak><prosody rate="100%">One. Two.</prosody></speak>', "One. Two."),
+    ("<speak>not closed", "not closed"),
+    ('Wait <break time="300ms"/>here.', "Wait, here."),
+    ('Wait<break time="1s"/>here.', "Wait. here."),
+    ('Wait <break strength="none"/>here.', "Wait here."),
+    ('The <sub alias="World Wide Web">WWW</sub> is big.', "The World Wide Web is big."),
+    ('<sub alias="万维网">WWW</sub>很大。', "万维网很大。"),
+    ('A <phoneme alphabet="x-arpabet" ph="m ay0 n uw1 t">minute</phoneme> part.', "A [M][AY0][N][UW1][T] part."),
+    ('<phoneme alphabet="pinyin" ph="hang2">行</phoneme>业', "[h][áng]业"),
+    ('A <phoneme alphabet="ipa" ph="təˈmeɪtoʊ">tomato</phoneme>.', "A tomato."),
+    ('Code <say-as interpret-as="characters">aB1</say-as>.', "Code A B one."),
+    ('Call <say-as interpret-as="telephone">555-0199</say-as>.', "Call five five five zero one nine nine."),
+    ('My <say-as interpret-as="ordinal">22</say-as> try.', "My twenty second try."),
+    ('Date <say-as interpret-as="date">2024-05-06</say-as>.', "Date May sixth twenty twenty four."),
+    ('<say-as interpret-as="characters">never closed', "never closed"),
+    ("<p>One</p><p>Two</p>", "One. Two"),
+    ("One<br>Two", "One. Two"),
+    ("<emphasis level='strong'>Now</emphasis> go", "Now go"),
+    ("if a<b and b>s", "if a less than b and b greater than s"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("written", "said"), TAGS)
+def test_tags(written: str, said: str) -> None:
+    assert spoken(written) == said
+    assert in_messages(list(written)) == said
+
+
+@given(
+    text=st.lists(st.sampled_from([written for written, _ in TAGS] + list("<>/=\"' bsp\n")), max_size=5).map("".join),
+    places=st.lists(st.integers(0, 300), max_size=8),
+)
+@settings(max_examples=150, deadline=None)
+def test_any_cut_of_tags_says_the_same(text: str, places: list[int]) -> None:
+    assert in_messages(cut(text, places)) == spoken(text)
+
+
+WORDS = Pronunciations(
+    {
+        "Nguyen": "win",
+        "SQL": "sequel",
+        "SQL server": "the server",
+        "行": "[x][íng]",
+        "长城": "[ch][áng]城",
+        "城市": "[ch][éng]市",
+        "server x": "sx",
+    }
+)
+
+
+def with_words(messages: list[str]) -> str:
+    stream = SpokenStream(WORDS)
+    return "".join(map(stream.push, messages)) + stream.finish()
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("Ms. Nguyen knows sql.", "miz win knows sequel."),
+        ("My SQL server and mySQL or SQLs", "My the server and mySQL or SQLs"),
+        ("银行在长城下", "银[x][íng]在[ch][áng]城下"),
+        ("NGUYEN", "win"),
+        ("SQL", "sequel"),
+    ],
+)
+def test_words_of_a_user_are_read_as_told(written: str, said: str) -> None:
+    assert with_words([written]) == said
+    assert with_words(list(written)) == said
+
+
+@given(
+    text=st.lists(
+        st.sampled_from(["Nguyen", "SQL", "SQL server", "server", "行", "长", "城", "市", "s", " ", ".", "5 ", "\n"]),
+        max_size=9,
+    ).map("".join),
+    places=st.lists(st.integers(0, 60), max_size=8),
+)
+@settings(max_examples=150, deadline=None)
+def test_any_cut_reads_the_same_words_as_told(text: str, places: list[int]) -> None:
+    assert with_words(cut(text, places)) == with_words([text])
+
+
+def test_a_word_that_may_go_on_does_not_make_a_sentence_unfinished() -> None:
+    stream = SentenceStream(pronunciations=WORDS)
+    assert not stream.push("I know SQL")
+    assert not stream.finished
+    assert not stream.push(".")
+    assert stream.finished
+
+
+@pytest.mark.parametrize(
+    "readings",
+    [
+        {"": "x"},
+        {"a" * (LONGEST_WORD + 1): "x"},
+        {"a": "x" * 1000},
+        {"a\nb": "x"},
+        {str(n): "x" for n in range(MOST_WORDS + 1)},
+    ],
+)
+def test_a_lexicon_out_of_range_is_refused(readings: dict[str, str]) -> None:
+    with pytest.raises(InvalidInput, match="lexicon"):
+        Pronunciations(readings)
