@@ -168,7 +168,6 @@ class Bench:
 
         for owner, name, value, counts in (
             (flow_triton, "_FETCH_PAGES", False, (1,)),
-            (flow_triton, "_FETCH_TAPS", False, (1, 8)),
             (graphed, "_MOST_SPLITS", 4, (1,)),
             (flow_triton, "_MANY_STAGES", 5, (8, 32)),
         ):

@@ -363,8 +363,8 @@ def _listed(values: dict[str, float], unit: str) -> str:
 SECTIONS = ("memory", "logits", "errors", "trained", "rounded", "speed", "products")
 APART = ("logits", "errors", "trained")
 ONCE = ("rounded", "products")
-ON_A_CPU = ("memory", "rounded")
-"""Sections that need no GPU, whatever the sizes."""
+ON_A_CPU = ("memory", "trained", "rounded")
+"""Sections that need no GPU: there the kernels' twins compute, in the same types."""
 
 
 def names_for(section: str, names: Sequence[str]) -> list[str]:
@@ -444,8 +444,7 @@ def markdown(result: dict[str, Any]) -> str:
     """The tables of a result."""
     found = result["precisions"]
     where = f"{result['device']}, torch {result['torch']}, {result['time'][:10]}, {result['commit']}"
-    counts = list(next(iter(found.values())).get("ms", {}).get("flow", {"1": 0}))
-    streams = " / ".join(counts)
+    counts = next((list(one["ms"]["flow"]) for one in found.values() if "ms" in one), [])
     costs = [
         [
             name,
@@ -457,11 +456,10 @@ def markdown(result: dict[str, Any]) -> str:
         for name, one in found.items()
         if name in KINDS
     ]
-    headers = ["", *(f"{label}, ms" for label in PARTS.values()), *(f"{part}, MB" for part in PARTS.values())]
-    texts = [
-        f"{where}; {streams} streams.",
-        _table([*headers, "a second of context, MB", "error of the logits"], costs),
-    ]
+    headers = ["", *(f"{what}, ms" for what in PARTS.values()), *(f"{part} weights, MB" for part in PARTS)]
+    headers += ["a second of context, MB", "error of the logits"]
+    timed = f"; by {' / '.join(counts)} streams" if counts else ""
+    texts = [f"{where}{timed}.", _table(headers, costs)]
     wrong = [
         [f"{name}, {model}", *(_judged(one[section].get(key), BOUNDS.get(name, {}).get(key)) for key in COLUMNS)]
         for name, one in found.items()
@@ -535,7 +533,7 @@ def main() -> int:
         return 0
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if device.type == "cpu" and not parsed.tiny and not set(chosen) <= set(ON_A_CPU):
-        parser.error(f"no GPU here; --tiny runs on a CPU, and so do {' and '.join(ON_A_CPU)}")
+        parser.error(f"no GPU here; --tiny runs on a CPU, and so do {', '.join(ON_A_CPU)}")
     torch.set_grad_enabled(False)
     bench = Bench(device, parsed.tiny)
     with contextlib.redirect_stdout(sys.stderr) if parsed.json else contextlib.nullcontext():

@@ -44,10 +44,6 @@ def _early(x: Tensor) -> dict[str, bool]:
 
 _FETCH_PAGES = True
 """Whether an attention that waits for the kernel before it has its pages brought to the second-level cache."""
-_FETCH_TAPS = True
-"""Whether a position convolution of few streams has all its weights brought there at once."""
-_LINE = 128
-"""Bytes that memory gives at once."""
 
 
 @triton.jit
@@ -116,23 +112,14 @@ def embed(state: Tensor, static: Tensor, weight: Tensor, slots: Tensor) -> Tenso
     return out
 
 
-_FEW_PAIRS = 16
-"""Up to so many guidance rows the programs of a convolution wait for its weights rather than for each other."""
-
-
 @triton.jit
 def _position_kernel(
     x, table, slots, steps, tiles, bias, residual, out, table_slot, table_conv, table_step,
     CHUNK: tl.constexpr, KEPT: tl.constexpr, DIM: tl.constexpr, WIDTH: tl.constexpr,
     ROWS_PAD: tl.constexpr, KEPT_PAD: tl.constexpr, WIDTH_PAD: tl.constexpr, CONV: tl.constexpr, ADD: tl.constexpr,
-    PRECISION: tl.constexpr, LINE: tl.constexpr, FETCH: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):  # fmt: skip
     pair, group = tl.program_id(0), tl.program_id(1)
-    if FETCH:
-        # All of the group's weights at once: the loop below asks for a few taps ahead only.
-        own, size = tiles + group * (KEPT + 1) * WIDTH * WIDTH, (KEPT + 1) * WIDTH * WIDTH
-        for at in range(0, size, 128 * LINE):
-            _fetch(own + tl.minimum(at + tl.arange(0, 128) * LINE, size - 1))
     stream, row = pair // 2, pair % 2
     slot, step = tl.load(slots + stream).to(tl.int64), tl.load(steps + stream).to(tl.int64)
     tail = table + slot * table_slot + CONV * table_conv + step * table_step + row * KEPT * DIM
@@ -182,7 +169,6 @@ def position(
         x, table, slots, steps, conv.tiles, conv.bias, x if residual is None else residual, out, *table.stride()[:3],
         CHUNK=chunk, KEPT=kept, DIM=dim, WIDTH=width, ROWS_PAD=_side(chunk), KEPT_PAD=_side(kept),
         WIDTH_PAD=_side(width), CONV=number, ADD=residual is not None, PRECISION=_precision(x),
-        LINE=_LINE // x.element_size(), FETCH=_FETCH_TAPS and x.is_cuda and pairs <= _FEW_PAIRS,
         num_stages=2 if x.dtype == torch.float32 else 4,
     )  # fmt: skip
     return out
@@ -440,7 +426,7 @@ def _merge_kernel(
 _STAGES = 5
 """Of the loop over pages; two of them are spent on finding a page, so keys and values are fetched two rounds ahead."""
 _MANY_STAGES = 7
-"""The same with more rows than one stream has: then memory is what the loop waits for."""
+"""The same with more rows than one stream has: three rounds ahead, since memory is what the loop waits for then."""
 _REGISTERS: int | None = 168
 """Most registers of a thread in 16 bit: with more, two programs fill a multiprocessor, and not three."""
 
