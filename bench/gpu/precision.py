@@ -384,13 +384,15 @@ def work(bench: Bench, names: Sequence[str], chosen: Sequence[str]) -> Iterator[
 
 def apart(bench: Bench, names: Sequence[str], chosen: Sequence[str], more: Sequence[str]) -> None:
     """Run every section of `chosen` for every precision at once, each in a process of its own."""
+    # Not all compute on the CPU at the same time: most of them compile.
+    threads = str(max(1, (os.cpu_count() or 1) // 4))
     children = {
         (section, name): subprocess.Popen(
             [sys.executable, "-m", "bench.gpu.precision", "--only", section, "--precision", name, "--json", *more],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // (len(chosen) * len(names))))},
+            env={**os.environ, "OMP_NUM_THREADS": threads},
         )
         for section in chosen
         for name in names_for(section, names)
