@@ -27,7 +27,8 @@ class Server:
     engines: engine processes behind its port, on a GPU the first one on cuda:0, the next one on cuda:1 and so on.
     model: "full" or "tiny". head_start: k, new ids in the first chunk. extra_ids: ids that are waited for before
     a chunk begins, beyond the ones it needs.
-    tokens: mean ids a step of the language model, by a draft whose acceptance is drawn; None is without a draft.
+    tokens: mean ids that a step of the language model says with all its guesses, whose acceptance is drawn; a busy step
+    has fewer of them and says less. None is without a draft.
     voices, prompt_tokens, voice_bytes: registered voices, the ids of each, and the budget of their pages.
     without: parts that are switched off: "graphs" launches kernel by kernel, "packing" has one stream in each step,
     "overlap" waits for every step of the flow, "incremental" solves all that came before a chunk again with it.
