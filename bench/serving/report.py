@@ -53,7 +53,9 @@ def about(lines: Lines) -> str:
     server, host = line["server"], line["host"]
     where = host["gpu"] or f"{host['cores']} cores"
     tokens = next((each["server"]["tokens"] for name, each in lines.items() if not name.startswith("tokens ")), None)
-    draft = "no draft" if tokens is None else f"a draft of the published shape, {tokens:g} ids a step by all its guesses"
+    draft = (
+        "no draft" if tokens is None else f"a draft of the published shape, {tokens:g} ids a step by all its guesses"
+    )
     return (
         f"{where} ({host['cpu']}, {host['cores']} cores), torch {host['torch']}; random weights of the "
         f"{'released' if server['model'] == 'full' else 'smallest'} sizes, {server['precision']}, {draft}. The "
