@@ -126,9 +126,9 @@ class GraphedLM(LMRunner):
     """As LMRunner, over weights of the type that `lm` has. max_streams: most streams of one launch.
 
     drafter: guesses what streams say next; ids are the same without one, and however many guesses a step has. choices:
-    numbers of guesses that there are graphs for, beside none and all; None: see `choices_of`. acceptance: how often guesses come
-    true. forced_acceptance: for benchmarks, the ids that a step says on average if all guesses are checked, whatever
-    was guessed; then ids mean nothing.
+    numbers of guesses that there are graphs for, beside none and all; None: see `choices_of`. acceptance: how often
+    guesses come true. forced_acceptance: for benchmarks, the ids that a step says on average if all guesses are
+    checked, whatever was guessed; then ids mean nothing.
     """
 
     def __init__(
