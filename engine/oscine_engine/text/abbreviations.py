@@ -22,7 +22,7 @@ ALWAYS_TITLES = frozenset({"mr", "mrs", "dr", "vs", "prof", "blvd", "approx"})
 BEFORE_NUMBERS = frozenset("ext apt fig figs rm vol pp eq ch".split())
 """Shortened words that need no full stop in front of a number."""
 WORDS_TOO = frozenset(
-    "sun sat wed mon fig gen rev est sec min ed col co st sen temp ref max ch mar jun dec sep oct nov ca".split()
+    "sun sat wed fig gen rev est sec min ed col co st sen temp ref max ch mar jun dec sep oct nov ca".split()
 )
 """Shortened words that, with a full stop at the end of a sentence, are words or names of their own."""
 NAMES_FIRST = frozenset("inc ltd co corp jr sr bros ave blvd rd st".split())

@@ -162,6 +162,8 @@ def _one(queue: list[Token], at: int, final: bool, context: Context, chinese: bo
         if _FEET.fullmatch(chunk):
             feet, _, inches = chunk.partition("'")
             return 2, spoken(f"{numbers_en.cardinal(feet)} foot {numbers_en.cardinal(inches)}", chinese=False)
+        if re.fullmatch(r"\d/\d{1,2}", chunk) and not chinese:
+            return 2, words(f"{readings_en.read_number(chunk)} inch")
         if re.fullmatch(r"\d{1,3}(?:\.\d+)?", chunk):
             if chinese:
                 return 2, spoken(readings_zh.counted(chunk, "英") + "英寸", True)

@@ -79,7 +79,8 @@ def _segment_of_digits(segment: str, segments: list[str], number: int, chinese: 
     """Digits between hyphens: "24" of 24-hour is counted, "747" of Boeing-747 spelled, "2008" of pre-2008 a year."""
     if len(segment) == 4 and 1900 < int(segment) < 2100 and number == len(segments) - 1 and segments[0].isalpha():
         return _digits(segment, True) if chinese else words(numbers_en.year(segment))
-    counted = number + 1 < len(segments) and segments[number + 1].isalpha() and len(segments[number + 1]) > 1
+    following = segments[number + 1] if number + 1 < len(segments) else ""
+    counted = len(following) > 1 and following.isalpha() and not following.isupper()
     if len(segment) <= 2 or (counted and segment[0] != "0") or segment.endswith("00"):
         return _count(segment, chinese)
     return _digits(segment, chinese)

@@ -39,7 +39,17 @@ _NUMBER = r"(?:\d[\d,]*(?:\.\d+)?|\.\d+)"
 _SIGN = "|".join(re.escape(sign) for sign in sorted(CURRENCIES, key=len, reverse=True))
 _SUFFIXES = {"k": "thousand", "K": "thousand", "m": "million", "M": "million", "mn": "million", "mm": "million",
              "b": "billion", "B": "billion", "bn": "billion", "T": "trillion", "tn": "trillion"}  # fmt: skip
-_FRACTIONS = {"1/2": "one half", "1/3": "one third", "2/3": "two thirds", "1/4": "one quarter", "3/4": "three quarters"}
+_FRACTIONS = {
+    "9/11": "nine eleven",
+    "24/7": "twenty four seven",
+    "50/50": "fifty fifty",
+    "20/20": "twenty twenty",
+    "1/2": "one half",
+    "1/3": "one third",
+    "2/3": "two thirds",
+    "1/4": "one quarter",
+    "3/4": "three quarters",
+}
 _DAY = r"\d{1,2}(?:st|nd|rd|th)?"
 MONTHS_SHORT = {name[:3].lower(): name for name in MONTHS} | {"sept": "September"}
 _MONTH_NAMES = frozenset(name.lower() for name in MONTHS) | frozenset(MONTHS_SHORT)
@@ -163,8 +173,6 @@ def _fraction(match: re.Match[str], near: Near) -> str | None:
         return f"{MONTHS[int(above) - 1]} {ordinal(str(int(below)))}"
     if below in ("10", "100") and near.after != "of" or (below == "5" and near.after in ("star", "stars")):
         return f"{cardinal(above)} out of {cardinal(below)}"
-    if match[0] == "9/11":
-        return "nine eleven"
     if match[0] in _FRACTIONS:
         return _FRACTIONS[match[0]]
     small, large = int(above.replace(",", "")), int(below.replace(",", ""))

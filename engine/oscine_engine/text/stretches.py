@@ -13,8 +13,8 @@ from oscine_engine.text.units import SIGNS, UNITS
 
 _LONGEST = 12
 """Chunks of one stretch: a longer list of numbers is read from its beginning."""
-_BETWEEN = frozenset(" -—~×÷*^<>≤≥≈≠±=→/")
-_PLAIN = re.compile(r"[-+'#]?[$£€¥₹]?\d[\d.,:/+'-]*[%‰⁰¹²³⁴-⁹⁺⁻]*|[+]|[-+]?\d+(?:\.\d+)?[a-zA-Z]")
+_BETWEEN = frozenset(" -—~×÷*^<>≤≥≈≠±=→/·")
+_PLAIN = re.compile(r"[-+'#]?[$£€¥₹]?\d[\d.,:/+'-]*[%‰⁰¹²³⁴-⁹⁺⁻]*|[+]|[-+]?\d+(?:\.\d+)?°?[a-zA-Z]{1,4}")
 _PHONES = tuple(
     re.compile(shape)
     for shape in (
@@ -33,6 +33,8 @@ _OPERAND = r"[-+]?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:[%‰]|[⁰¹²³⁴-⁹⁺⁻�
 _OPERATOR = r"\s*[-+×÷*^<>≤≥≈≠±=/:]\s*"
 _SUM = re.compile(rf"({_OPERAND})((?:{_OPERATOR}{_OPERAND})+)")
 _STEP = re.compile(rf"({_OPERATOR})({_OPERAND})")
+_MEMORIAL = re.compile(r"\d{1,2}·\d{1,2}")
+"""A day that gave something its name: 3·15."""
 _MIXED = re.compile(r"(\d+) (\d+/\d+)")
 _RANGE = re.compile(r"([$£€¥]?\d[\d,.:]*%?)\s*[-—~→]\s*([$£€¥]?\d[\d,.:]*(?:%|°?[A-Za-z]+)?)")
 _SIZE = re.compile(r"\d[\d.]*(?:\s*[×*]\s*\d[\d.]*)+")
@@ -43,12 +45,13 @@ def ends(queue: list[Token], at: int, final: bool) -> list[int] | None:
     """Ends of the chunks from `at` on that make one stretch, the first being `at + 1`; None when more could come."""
     found = [at + 1]
     position = at + 1
+    between = _BETWEEN | frozenset("()") if queue[at].text[0] == "+" else _BETWEEN
     while position < len(queue) and len(found) < _LONGEST:
         token = queue[position]
         if token.kind is Kind.CHUNK and _PLAIN.fullmatch(token.text):
             if any("0" <= c <= "9" for c in token.text):
                 found.append(position + 1)
-        elif token.kind is not Kind.GAP or token.text not in _BETWEEN:
+        elif token.kind is not Kind.GAP or token.text not in between:
             return found
         position += 1
     return found if final or position < len(queue) or len(found) == _LONGEST else None
@@ -69,6 +72,8 @@ def read(text: str, chinese: bool, code: bool, number: Callable[[str], str | Non
         spell = numbers_zh.by_digit if chinese else numbers_en.by_digit
         groups = [group for group in re.split(r"[ ()+-]+", text) if group]
         return ("," if chinese else ", ").join(spell(group) for group in groups)
+    if chinese and _MEMORIAL.fullmatch(text):
+        return numbers_zh.by_digit(text)
     if match := _MIXED.fullmatch(text):
         whole, part = number(match[1]), number(match[2])
         return f"{whole}又{part}" if chinese else _mixed(f"{whole}", f"{part}")
