@@ -3,6 +3,7 @@
 import re
 
 from oscine_engine.text import numbers_en, readings_en, readings_zh, stretches, units
+from oscine_engine.text.apart import NotYet, unit_apart
 from oscine_engine.text.characters import GREEK
 from oscine_engine.text.chunks import is_address, with_digits
 from oscine_engine.text.context import Context, Language
@@ -11,10 +12,10 @@ from oscine_engine.text.readings_en import Near
 from oscine_engine.text.readings_zh import Beside
 from oscine_engine.text.scan import Kind, Token
 from oscine_engine.text.tokens import has_digits, has_letters, is_word, position, significant
-from oscine_engine.text.units import APART, CODES, DOTTED, UNITS
+from oscine_engine.text.units import APART, CODES, UNITS
 
 _NOTHING: tuple[int, list[Item]] = (0, [])
-_NEEDS_TWO = frozenset("年人单星日美万亿报急火热电客服指平大高院工晚加模快系毕购活期房次欧英港人")
+_NEEDS_TWO = frozenset("年人单星日美万亿假黄国报急火热电客服指平大高院工晚加模快系毕购活期房次欧英港人")
 """Chinese characters behind a number whose meaning hangs on the next one."""
 _NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?(?:-\d[\d,]*(?:\.\d+)?|[⁰¹²³⁴-⁹⁺⁻]+)?|\d+/\d+")
 _AMOUNT = re.compile(r"\d[\d,]*(?:\.\d+)?")
@@ -41,7 +42,7 @@ def read_amount(queue: list[Token], at: int, final: bool, context: Context) -> t
             return _NOTHING
 
         def number(text: str, behind: str = after) -> str | None:
-            return _plain_number(text, chinese, context, queue, behind)
+            return _plain_number(text, chinese, context, behind)
 
         text = "".join(token.text for token in queue[at:end])
         said = stretches.read(text, chinese, _code(chinese, context), number, after)
@@ -82,14 +83,16 @@ def language_of(queue: list[Token], at: int, final: bool, context: Context) -> L
 
 def _first_language(queue: list[Token], at: int, final: bool) -> Language | None:
     """Where nothing was said yet, numbers speak the language of the first letter that comes."""
+    if queue[at].text[:1] == "¥":
+        return "zh"
     for token in queue[at:]:
         if token.kind is Kind.HAN:
             return "zh"
         if token.kind is Kind.OTHER and token.text not in GREEK:
             return "other"
-        if token.text == "，" or (token.kind is Kind.CHUNK and token.text[:1] == "¥"):
+        if token.text == "，":
             return "zh"
-        if token.kind is Kind.CHUNK and has_letters(token.text) and token.text not in UNITS:
+        if token.kind is Kind.CHUNK and is_word(token) and not has_digits(token.text) and token.text not in UNITS:
             return "en"
     return "en" if final else None
 
@@ -120,7 +123,7 @@ def _near(context: Context, after: str) -> Near:
     return Near(context.before.lower(), context.before2.lower(), after.lower(), after, context.code)
 
 
-def _plain_number(text: str, chinese: bool, context: Context, queue: list[Token], after: str) -> str | None:
+def _plain_number(text: str, chinese: bool, context: Context, after: str) -> str | None:
     if chinese:
         return readings_zh.read_number(text, Beside(context.han, after, context.recent))
     said = readings_en.read_number(text, _near(context, after))
@@ -155,7 +158,7 @@ def _one(queue: list[Token], at: int, final: bool, context: Context, chinese: bo
     start = position(queue, at + 1)
     token = queue[start] if start < len(queue) else None
     if token is not None and token.kind is Kind.CHUNK and _NUMBER.fullmatch(chunk):
-        joined = _unit_apart(queue, at, start, final, context, chinese)
+        joined = _with_unit(queue, at, start, final, context, chinese)
         if joined is not None:
             return joined
     if token is not None and start == at + 1 and token.text == '"' and not context.quoted:
@@ -169,7 +172,7 @@ def _one(queue: list[Token], at: int, final: bool, context: Context, chinese: bo
                 return 2, spoken(readings_zh.counted(chunk, "英") + "英寸", True)
             one = chunk == "1" or context.before.lower() in ("a", "an", "the")
             return 2, words(f"{numbers_en.decimal(chunk)} {'inch' if one else 'inches'}")
-    said = _plain_number(chunk, chinese, context, queue, after)
+    said = _plain_number(chunk, chinese, context, after)
     used = 1
     if chunk[:1] in "$£€¥₹" and after.lower() in numbers_en.MAGNITUDES and not chinese:
         used = start + 1 - at
@@ -177,98 +180,51 @@ def _one(queue: list[Token], at: int, final: bool, context: Context, chinese: bo
         # "$5万" is 五万美元: the unit goes behind what makes the amount large.
         named = after[1:2] in ("元", "块", "美", "欧", "英", "港", "日")
         return start + 1 - at, spoken(said + after[0] + ("" if named else unit), True)
-    if said is not None and chinese and re.search(r"[A-Za-z]", said) is None:
-        return used, spoken(said, True)
     if said is None and "+" in chunk[1:]:
-        return used, _added(chunk, chinese, context, queue)
+        return used, _added(chunk, chinese, context)
     return used, spoken(said, chinese) if said is not None else with_digits(chunk, chinese)
 
 
-def _added(chunk: str, chinese: bool, context: Context, queue: list[Token]) -> list[Item]:
+def _added(chunk: str, chinese: bool, context: Context) -> list[Item]:
     """Amounts with a plus between: "12GB+256GB"."""
     items: list[Item] = []
     for part in chunk.split("+"):
         if items:
             items += [Item(Spoken.BLANK, " "), *spoken("加" if chinese else "plus", chinese), Item(Spoken.BLANK, " ")]
-        said = _plain_number(part, chinese, context, queue, "") if part else None
+        said = _plain_number(part, chinese, context, "") if part else None
         items += spoken(said, chinese) if said is not None else with_digits(part, chinese)
     return items
 
 
-def _unit_apart(
+def _with_unit(
     queue: list[Token], at: int, start: int, final: bool, context: Context, chinese: bool
 ) -> tuple[int, list[Item]] | None:
-    """A number and the unit behind a blank, perhaps with a full stop that ends nothing: "5 ft. tall"."""
+    """A number at `at` and the unit or currency that stands behind a blank, at `start`; None when there is none."""
     chunk, sign = queue[at].text, queue[start].text
-    end = start + 1
     if sign in CODES:
         if _AMOUNT.fullmatch(chunk) is None:
             return None
         said = readings_zh.counted(chunk, "") + CODES[sign].zh if chinese else numbers_en.money(CODES[sign], chunk)
-        return end - at, spoken(said, chinese)
-    if sign == "sq" or sign == "fl":
-        start = position(queue, end + (end < len(queue) and queue[end].text == "."))
-        if start == len(queue) and not final:
-            return _NOTHING
-        base = queue[start].text if start < len(queue) else ""
-        unit = UNITS.get(base + "²") if sign == "sq" else units.Unit("fluid ounce", "fluid ounces", "液盎司")
-        end = start + 1
-    else:
-        dotted = end < len(queue) and queue[end].text == "."
-        if sign in DOTTED and end == len(queue) and not final:
-            return _NOTHING
-        unit = units.per(DOTTED[sign]) if sign in DOTTED and (dotted or sign in APART) else None
-        unit = unit or (units.per(sign) if sign in APART or "/" in sign else None)
-        if sign == "s" and (end == len(queue) or queue[end].kind is Kind.GAP):
-            # The seconds of a result, where nothing but a pause follows.
-            behind = significant(queue, end)
-            if behind is None and not final:
-                return _NOTHING
-            if behind is None or (behind.kind is Kind.GAP and behind.text in ".,;)!?\n"):
-                unit = UNITS["s"]
-        elif sign not in APART and not dotted and "/" not in sign:
-            return None
-    if unit is None:
+        return start + 1 - at, spoken(said, chinese)
+    try:
+        found = unit_apart(queue, start, final, chinese)
+    except NotYet:
+        return _NOTHING
+    if found is None:
         return None
-    if len(sign) == 1 and end < len(queue) and queue[end].text == ".":
-        behind = significant(queue, end + 1)
-        if behind is None and not final:
-            return _NOTHING
-        if behind is not None and behind.kind is Kind.CHUNK:
-            return None  # an initial: 55 W. 5th Avenue
-    if len(sign) == 1 and not chinese:
-        behind = significant(queue, end)
-        if behind is None and not final:
-            return _NOTHING
-        if behind is not None and behind.kind is Kind.CHUNK and not behind.text[0].islower():
-            return None  # 45 W 34th Street
-    if end < len(queue) and queue[end].text == "." and (sign in DOTTED or sign in ("sq", "fl")):
-        behind = significant(queue, end + 1)
-        if behind is None and not final:
-            return _NOTHING
-        if sign == "in" and not (
-            behind is None or not is_word(behind) or behind.text in ("tall", "wide", "long", "by")
-        ):
-            return None
-        goes_on = behind is not None and behind.kind is not Kind.GAP and not behind.text[:1].isupper()
-        end += goes_on
-    if chinese:
-        number = readings_zh.read_number(chunk + sign) if sign in UNITS or "/" in sign else None
-        if number is not None:
-            return end - at, spoken(number, True)
-    number = _plain_number(chunk, chinese, context, queue, "")
+    unit, end = found
+    whole = readings_zh.read_number(chunk + sign) if chinese else None
+    if whole is not None:
+        return end - at, spoken(whole, True)
+    number = _plain_number(chunk, chinese, context, "")
     if number is None:
         return None
-    share = "/" in chunk and numbers_en.is_share(chunk)
-    one = chunk == "1" or share or context.before.lower() in ("a", "an")
     if chinese and unit.zh:
         return end - at, spoken(number + unit.zh, True)
-    of = "of a" if share else ""
-    return end - at, [
-        *spoken(number, chinese),
-        Item(Spoken.BLANK, " "),
-        *words(f"{of} {unit.one if one else unit.many}"),
-    ]
+    share = "/" in chunk and numbers_en.is_share(chunk)
+    one = chunk == "1" or share or context.before.lower() in ("a", "an")
+    name = f"{'of a ' if share else ''}{unit.one if one else unit.many}"
+    return end - at, [*spoken(number, chinese), Item(Spoken.BLANK, " "), *words(name)]
 
 
 def spoken(reading: str, chinese: bool) -> list[Item]:

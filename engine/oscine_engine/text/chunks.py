@@ -31,6 +31,8 @@ _PARTS = re.compile(r"[A-Za-z\u00c0-\u024f']+|\d[\d,]*(?:\.\d+)?|[%‰°&@+:,/µ
 _GROUPED = re.compile(r"\d,\d{3}")
 _NO_UNITS = frozenset("A N J t s h W l bar".split())
 """Behind a hyphen these are rather letters and words."""
+_CLIPPED = frozenset("'tis 'twas 'em 'cause 'til 'bout 'round 'n 'cept 'cuz 'nuff 'tween".split())
+"""Words whose first letters the apostrophe stands for; in front of others it is a quotation mark."""
 _PRODUCT = re.compile(r"[A-Z]\d-[A-Z]\d")
 
 
@@ -45,6 +47,8 @@ def of_letters(chunk: str) -> str:
         if _SENTENCE_EDGE.fullmatch(chunk):
             return re.sub(r"[.:]", ". ", chunk)
         return _address(chunk)
+    if chunk[0] == "'" and chunk.lower() not in _CLIPPED:
+        chunk = chunk[1:]
     if chunk[0] == "@":
         chunk = "at " + chunk[1:]
     spaced = chunk.replace("&", " and ").replace("+", " plus ").replace(":", ", ").replace(",", ", ")
@@ -97,6 +101,9 @@ def _runs(chunk: str, chinese: bool) -> list[Item]:
         if "0" <= part[0] <= "9":
             digits = part.rstrip(",")
             by_digit = digits.isdecimal() and len(digits) > (2 if coded else 4) and not re.fullmatch(r"\d0+", digits)
+            if parts[0] in ("FY", "CY", "AY") and len(digits) == 4 and not chinese:
+                spoken += words(numbers_en.year(digits))
+                continue
             spoken += (_digits if by_digit else _count)(digits, chinese)
         elif _POWER.fullmatch(part):
             spoken += _raised(raised(part), chinese)

@@ -40,6 +40,8 @@ class Context:
     """What stands in front, blanks aside, could be the left side of a sign."""
     starred: bool = False
     """The sentence begins with an emphasis that is still open."""
+    attached: bool = False
+    """At or behind a bracket that a word runs into: f(x), book(s)."""
     equation: bool = False
     """An equals sign was read since the last pause."""
 
@@ -76,6 +78,10 @@ class Context:
             self.code = False
         elif sign in ":,，(":
             self.recent = (self.recent + sign)[-_RECENT:]
+        if sign == "(":
+            self.attached = bool(self.before) and self.operand and not self.after_blank and not self.han
+        elif sign == ")":
+            self.attached = False
         self.operand = sign == ")" or (self.operand and sign in "}\"'*")
         if sign in ",，;:.?!\n":
             self.equation = self.starred = False

@@ -33,12 +33,13 @@ _BLOCK_NAMES = (
 _BLOCK = re.compile(rf"<({_BLOCK_NAMES})(?:[\s=][^<>]*)?>", re.IGNORECASE)
 _BLOCK_LIMIT = 300
 """Characters of an opening tag."""
-_TARGET = re.compile(r"""\]\(\s*<?(?:[^\s()<>]|\([^\s()<>]*\))*>?(?:\s+(?:"[^"\n]*"|'[^'\n]*'))?\s*\)""")
-_PART_OF_TARGET = re.compile(r"""\]\(\s*<?(?:[^\s()<>]|\([^\s()<>]*\)?)*>?(?:\s+(?:"[^"\n]*"?|'[^'\n]*'?)?\s*)?""")
+_PATH = r"\]\(\s*<?(?:[^\s()<>]|\([^\s()<>]*\))*"
+_TARGET = re.compile(rf"""{_PATH}>?(?:\s+(?:"[^"\n]*"|'[^'\n]*'))?\s*\)""")
+_PART_OF_TARGET = re.compile(rf"""{_PATH}(?:\([^\s()<>]*)?>?(?:\s+(?:"[^"\n]*"?|'[^'\n]*'?)?\s*)?""")
 _TARGET_LIMIT = 2000
 _SOURCE = re.compile(r"\[\^[\w-]{1,20}\]:?")
 _NUMBERED_SOURCE = re.compile(r"\[\d{1,3}(?:[,，\s–-]+\d{1,3})*\]")
-_PART_OF_SOURCE = re.compile(r"\[(?:\^[\w-]{0,20}|\d{0,3}(?:[,，\s–-]+\d{0,3})*)")
+_PART_OF_SOURCE = re.compile(r"\[(?:\^[\w-]{0,20}|(?:\d{1,3}(?:[,，\s–-]+\d{1,3})*[,，\s–-]*)?)")
 _LENTICULAR = re.compile(r"【[^【】\n]{0,40}†[^【】\n]{0,80}】")
 _TASK = re.compile(r"\[[ xX]\]")
 _BULLET = re.compile(r"(?:^|\n)[ \t>]*(?:[-*+]|\d{1,3}[.)])[ \t]+$")

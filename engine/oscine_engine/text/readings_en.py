@@ -112,7 +112,7 @@ def _time(match: re.Match[str], near: Near) -> str | None:
     if int(hours) > 24:
         return None
     words = clock(hours, minutes)
-    if seconds:
+    if seconds and seconds != "00":
         words = f"{clock(hours, minutes).removesuffix(_FULL_HOUR)} and {cardinal(str(int(seconds)))} seconds"
     if half or near.after in ("am", "pm", "a.m", "p.m", "a", "p", "est", "gmt", "utc", "hours"):
         words = words.removesuffix(_FULL_HOUR)
@@ -221,6 +221,17 @@ def _dotted(match: re.Match[str], near: Near) -> str | None:
     if len(parts) == 4 and all(int(part) < 256 for part in parts):
         return " dot ".join(by_digit(part) for part in parts)
     return " point ".join(cardinal(part) for part in parts)
+
+
+_SHORTENED = {"no": "number", "nos": "numbers", "fig": "figure", "figs": "figures", "p": "page", "pp": "pages",
+              "vol": "volume", "ch": "chapter", "sec": "section", "eq": "equation", "ext": "extension",
+              "apt": "apartment", "art": "article", "rm": "room"}  # fmt: skip
+
+
+def _shortened(match: re.Match[str], _near: Near) -> str | None:
+    """ "No.1", "p.5": without the blank that belongs between."""
+    word = _SHORTENED.get(match[1].lower())
+    return f"{word} {cardinal(match[2])}" if word else None
 
 
 def _version(match: re.Match[str], _near: Near) -> str:
@@ -335,6 +346,7 @@ def _shapes() -> tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Near], st
         (rf"(\d{{1,2}}){_HALF}", lambda match, near: f"{cardinal(str(int(match[1])))} {match[2].lower()} m"),
         (r"(\d[\d,]*)(?:st|nd|rd|th)", lambda match, near: ordinal(match[1])),
         (r"'?(\d{2})?(\d0)'?s", _decade),
+        (r"'(\d\d)", lambda match, near: f"oh {cardinal(match[1][1])}" if match[1][0] == "0" else cardinal(match[1])),
         (rf"([-+]?{_NUMBER})([%‰])", lambda match, near: f"{decimal(match[1])} {_percent(match[2])}"),
         (rf"({_NUMBER})%-({_NUMBER})%", _percents),
         (r"(\d{4})-(\d{1,2})-(\d{1,2})(?:T(\d\d):(\d\d)(?::\d\d(?:\.\d+)?)?(?:Z|[-+]\d\d:?\d\d)?)?", _iso),
@@ -349,6 +361,7 @@ def _shapes() -> tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Near], st
         (r"\d+:\d+(?::\d+)?", _ratio),
         (r"(\d+(?:\.\d+){2,})", _dotted),
         (r"[vV](\d+(?:\.\d+)*)", _version),
+        (r"([A-Za-z]{1,4})\.(\d+)", _shortened),
         (r"\d+", _whole),
         (rf"[-+]?{_NUMBER}", _number),
         (rf"([-+]?{_NUMBER})(°?[A-Za-zµΩ°‰]*[²³]?[23]?(?:/[A-Za-z]+[²³]?)?)", _measured),

@@ -42,7 +42,7 @@ _LISTED = re.compile(r"[036]\d{5}")
 """The number of a share, in brackets behind its name."""
 _SCORE_AFTER = frozenset("胜负战逼击输赢领落告逆横险完淘")
 _NUMBERED_PLACES = ("室", "房", "号房", "次列", "次航", "次高", "航班")
-_SERVICE = re.compile(r"1[12]\d|9[56]\d{3}|123\d\d|100\d\d|10[01]\d{2}|400\d{7}|800\d{7}")
+_SERVICE = re.compile(r"1[12]\d|9[56]\d{3}|123\d\d|100(?:00|10|11|16|50|80|86|99)|400\d{7}|800\d{7}")
 _NO_SERVICE_AFTER = frozenset("个元块人名只台辆件年天米吨公万亿美次度分套户家页字平步")
 _HOTLINES = ("报警", "急救", "火警", "热线", "电话", "客服", "指挥", "服务", "平台")
 _SPAN_BEFORE = frozenset("了近约超过达有存历跨余")
@@ -133,7 +133,7 @@ def _time(match: re.Match[str], beside: Beside) -> str | None:
     hours, minutes, seconds = match.groups()
     if int(hours) > 24 or _SCORE.search(beside.recent):
         return None
-    return clock(hours, minutes, seconds or "")
+    return clock(hours, minutes, "" if seconds in (None, "00") else seconds)
 
 
 def _times(match: re.Match[str], _beside: Beside) -> str | None:
@@ -187,6 +187,11 @@ def _range(match: re.Match[str], beside: Beside) -> str | None:
             f"{'百' if sign == '%' else '千'}分之{decimal(first)}到{'百' if sign == '%' else '千'}分之{decimal(second)}"
         )
     if not sign:
+        if re.fullmatch(r"(?:19|20)\d\d", second) and re.fullmatch(r"[3-9]\d{3}|\d{5}", first):
+            return f"{by_digit(first)},{by_digit(second)}"  # a standard and its year
+        falling = first.isdecimal() and second.isdecimal() and int(second) <= int(first) < 200
+        if falling and not after:
+            return f"{decimal(first)}比{decimal(second)}"
         if _SCORE.search(beside.recent) or (after in _SCORE_AFTER and len(first) < 4):
             return f"{decimal(first)}比{decimal(second)}"
         return f"{counted(first, beside.after)}到{counted(second, beside.after)}"
@@ -198,7 +203,8 @@ def _range(match: re.Match[str], beside: Beside) -> str | None:
 
 def _fraction(match: re.Match[str], beside: Beside) -> str:
     dated = beside.recent[-1:] in ("至", "到", "于", "止") or beside.after[:1] in ("前", "起", "止")
-    if dated and beside.recent + beside.after and is_day("2000", match[1], match[2]):
+    dated = (dated and beside.recent + beside.after != "") or int(match[1]) > int(match[2])
+    if dated and is_day("2000", match[1], match[2]):
         return f"{cardinal(str(int(match[1])))}月{cardinal(str(int(match[2])))}日"
     return f"{cardinal(match[2])}分之{cardinal(match[1])}"
 
@@ -239,7 +245,7 @@ def _whole(match: re.Match[str], beside: Beside) -> str | None:
         len(text) == 2 and not after and re.search(r"\d[秒米]$", beside.recent)
     ):
         return by_digit(text)
-    if len(text) == 3 and (text, after) in _NAMES:
+    if len(text) == 3 and ((text, after) in _NAMES or (text in ("985", "211", "996") and not after)):
         return by_digit(text)
     if len(text) == 3 and after[:1] == "路" and text[1:] != "00":
         return by_digit(text)
@@ -261,6 +267,11 @@ _NAMES = frozenset(
 )
 
 
+_NAMED_DAYS = ("晚会", "假期", "黄金", "国庆")
+_MODELS = frozenset("歼轰运直风舟征娥宫问图表型")
+"""Behind these a hyphen joins a model's number: 歼-20, 图-2."""
+
+
 def _year(text: str, beside: Beside) -> str | None:
     """Digit by digit before 年, unless it is a span of years."""
     span = beside.before[-1:] in _SPAN_BEFORE or beside.after.startswith(
@@ -271,13 +282,17 @@ def _year(text: str, beside: Beside) -> str | None:
         if text[1:] == "000":
             return by_digit(text) if text == "2000" and not span else None
         return by_digit(text) if recent or not span else None
-    if beside.before.endswith(("公元", "公元前", "西元")) and len(text) == 3:
+    if (beside.before == "前" or beside.before.endswith(("公元", "公元前", "西元"))) and len(text) == 3:
         return by_digit(text)
     return None
 
 
 def _number(match: re.Match[str], beside: Beside) -> str:
     text = match[0]
+    if (named := re.fullmatch(r"(\d|10)\.(\d{1,2})", text)) and beside.after in _NAMED_DAYS:
+        return cardinal(named[1]) + by_digit(named[2])
+    if re.fullmatch(r"-\d+", text) and beside.before[-1:] in _MODELS and beside.before:
+        return cardinal(text[1:])
     if beside.after[:1] in ("元", "块") and "." in text and beside.after:
         text = text.rstrip("0").rstrip(".")
     if text[0] == "-" and beside.after[:1] == "度" and beside.after:
@@ -371,6 +386,7 @@ _SHAPES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Beside], str | No
         (rf"({_NUMBER})[xX]({_NUMBER})", lambda match, beside: f"{decimal(match[1])}乘{decimal(match[2])}"),
         (r"[vV]?\d+(?:\.\d+){2,}", _dotted),
         (r"[vV](\d+(?:\.\d+)*)", _version),
+        (r"[Nn][Oo]\.?(\d+)", lambda match, beside: f"第{cardinal(match[1])}"),
         (r"([A-Z]{1,3})(\d{3,5})", _train),
         (r"\d+", _whole),
         (rf"[-+]?{_NUMBER}", _number),

@@ -48,6 +48,8 @@ _TITLES = frozenset(
 _CAPITAL_TITLES = frozenset("Gov Sen Rep Lt Col Maj Hon Ft Mon Tue Wed Thu Fri Sat Sun Figs Pres Ch Vol".split())
 """With a capital they go on like _TITLES."""
 _DOUBTFUL = frozenset("no nos etc inc ltd co jr sr a.m p.m ave blvd est al vol ed pp min max".split())
+_NUMBERED = frozenset("no nos p pp vol ch fig figs eq sec art para".split())
+"""In front of digits these go on."""
 _GOES_ON = frozenset("mr mrs ms dr prof mt gen capt sgt rev fig vs approx e.g i.e cf ext rm apt".split())
 """Before a full stop at the end of what is there, these promise more. Months and St. may well end a sentence."""
 _PLAIN_RUN = re.compile("[a-z ]+")
@@ -247,7 +249,7 @@ def _ends_before(text: str, following: str) -> bool:
     name = word.group() if word else ""
     if name.lower() in _TITLES or name in _CAPITAL_TITLES or (len(name) == 1 and name.isupper() and name != "I"):
         return False
-    if name.lower() in ("no", "nos") and following.isdigit():
+    if name.lower() in _NUMBERED and following.isdigit():
         return False
     return not stem.strip().isdigit()
 
@@ -259,6 +261,8 @@ def _ends_without_blank(body: str, stem: str, marks: str, following: str) -> boo
     if not following.isupper() or body[-1] not in _MARKS or not stem[-1:].islower():
         return False
     chunk = re.split(r"\s", stem)[-1]
+    if marks == "." and (chunk.lower() in _TITLES or chunk in _CAPITAL_TITLES or chunk == "Ph"):
+        return False
     return len(marks) > 1 or marks != "." or re.fullmatch(r"[\W_]*[^\W\d_]{2,}(?:['’-][^\W\d_]+)*", chunk) is not None
 
 

@@ -2,13 +2,12 @@
 
 import re
 
+from oscine_engine.text import numbers_en, numbers_zh
 from oscine_engine.text.abbreviations import DAYS, SHORT_MONTHS
 from oscine_engine.text.amounts import language_of, read_amount, spoken
 from oscine_engine.text.chunks import with_power
 from oscine_engine.text.context import Context
 from oscine_engine.text.items import Item, Spoken, words
-from oscine_engine.text.numbers_en import power
-from oscine_engine.text.numbers_zh import power as power_zh
 from oscine_engine.text.scan import Kind, Token
 from oscine_engine.text.stretches import is_phone
 from oscine_engine.text.tokens import has_digits, is_blank, position, significant
@@ -65,6 +64,8 @@ def read_sign(queue: list[Token], at: int, final: bool, context: Context) -> tup
             return _NOTHING
         span = following is not None and (following.text in DAYS or following.text in SHORT_MONTHS)
         return 1, [_BLANK, *words("to"), _BLANK] if span else [Item(Spoken.PAUSE, ",")]
+    if sign == ")" and context.attached:
+        return 1, [_BLANK]
     if sign not in _LOOKING_AHEAD:
         return 1, [Item(Spoken.PAUSE, PAUSES[sign]) if sign in PAUSES else _BLANK]
     if at + 1 == len(queue) and not final:
@@ -75,26 +76,16 @@ def read_sign(queue: list[Token], at: int, final: bool, context: Context) -> tup
         return _opening(queue, at, final, context)
     if sign == "-":
         return _dash(queue, at, final, context)
-    if sign in "#*":
-        following = queue[at + 1] if at + 1 < len(queue) else None
-        if following is not None and following.text == "键" or context.han[-1:] == "按":
-            return 1, spoken(_KEY_NAMES[sign][1], True)
-        if (
-            context.after_blank
-            and context.before.lower() in _KEYS
-            and (following is None or (following.kind is Kind.GAP and following.text != "*"))
-        ):
-            return 1, words(_KEY_NAMES[sign][0])
+    if sign == "#" and not context.after_blank and len(context.before) == 1 and context.before.isupper():
+        return 1, [_BLANK, *words("sharp")]
+    if sign in "#*" and (key := _key(queue, at, context)):
+        return 1, key
     if sign == "#":
         return 1, [_BLANK]
     if sign == "*":
         return _star(queue, at, final, context)
     if sign == "/":
-        following = queue[at + 1] if at + 1 < len(queue) else None
-        counted = bool(context.han) and context.han[-1] in _RATED or (not context.han and has_digits(context.before))
-        rated = counted and following is not None and following.kind is Kind.HAN
-        rated = rated and following is not None and (following.text in _PERIODS or context.han[-1:] == "元")
-        return 1, [Item(Spoken.HAN, "每") if rated else _BLANK]
+        return 1, [Item(Spoken.HAN, "每") if _is_rate(queue, at, context) else _BLANK]
     if sign == "^" and context.operand and at + 1 < len(queue) and queue[at + 1].kind is Kind.CHUNK:
         return _power(queue, at, final, context)
     if sign == "√" or (sign in _UNARY and not context.operand):
@@ -108,41 +99,54 @@ def read_sign(queue: list[Token], at: int, final: bool, context: Context) -> tup
     return 1, [_BLANK]
 
 
-def _next(queue: list[Token], at: int, final: bool) -> Token | None:
-    """The next token that is no blank; raises LookupError while it may still come."""
-    token = significant(queue, at + 1)
-    if token is None and not final:
-        raise LookupError
-    return token
+def _key(queue: list[Token], at: int, context: Context) -> list[Item]:
+    """The name of a telephone's key, nothing where no key is meant."""
+    sign, following = queue[at].text, queue[at + 1] if at + 1 < len(queue) else None
+    if context.han[-1:] == "按" or (following is not None and following.text == "键"):
+        return spoken(_KEY_NAMES[sign][1], True)
+    alone = following is None or (following.kind is Kind.GAP and following.text != "*")
+    if alone and context.after_blank and context.before.lower() in _KEYS:
+        return words(_KEY_NAMES[sign][0])
+    return []
+
+
+def _is_rate(queue: list[Token], at: int, context: Context) -> bool:
+    """A slash between an amount and what it is for: 20元/斤, ¥88/年."""
+    following = queue[at + 1] if at + 1 < len(queue) else None
+    if following is None or following.kind is not Kind.HAN:
+        return False
+    counted = context.han[-1] in _RATED if context.han else has_digits(context.before)
+    return counted and (following.text in _PERIODS or context.han[-1:] == "元")
 
 
 def _operand(token: Token | None) -> bool:
     return token is not None and (token.kind is not Kind.GAP or token.text in "(√±-")
 
 
-def _opening(queue: list[Token], at: int, final: bool, _context: Context) -> tuple[int, list[Item]]:
+def _opening(queue: list[Token], at: int, final: bool, context: Context) -> tuple[int, list[Item]]:
     """A bracket is a pause, or the beginning of a telephone number: (555) 123-4567."""
     if queue[at].text == "{":
         return 1, [_BLANK]
+    # A bracket that a word runs into parts nothing: f(x), book(s).
+    attached = bool(context.before) and context.operand and not context.after_blank and not context.han
+    mere = [_BLANK if attached else Item(Spoken.PAUSE, ",")]
     following = queue[at + 1] if at + 1 < len(queue) else None
     if following is None or not (following.text.isdecimal() and 2 <= len(following.text) <= 5):
-        return 1, [Item(Spoken.PAUSE, ",")]
+        return 1, mere
     closing = queue[at + 2] if at + 2 < len(queue) else None
     if closing is None:
-        return _NOTHING if not final else (1, [Item(Spoken.PAUSE, ",")])
+        return _NOTHING if not final else (1, mere)
     if closing.text != ")":
-        return 1, [Item(Spoken.PAUSE, ",")]
+        return 1, mere
     start = position(queue, at + 3)
     if start == len(queue):
-        return _NOTHING if not final else (1, [Item(Spoken.PAUSE, ",")])
+        return _NOTHING if not final else (1, mere)
     text = "".join(token.text for token in queue[at : start + 1])
     if queue[start].kind is not Kind.CHUNK or not is_phone(text):
-        return 1, [Item(Spoken.PAUSE, ",")]
-    language = language_of(queue, start + 1, final, _context)
+        return 1, mere
+    language = language_of(queue, start + 1, final, context)
     if language is None:
         return _NOTHING
-    from oscine_engine.text import numbers_en, numbers_zh
-
     groups = [following.text, *queue[start].text.split("-")]
     if language == "zh":
         return start + 1 - at, spoken(",".join(map(numbers_zh.by_digit, groups)), True)
@@ -154,7 +158,7 @@ def _dash(queue: list[Token], at: int, final: bool, context: Context) -> tuple[i
     following = queue[at + 1] if at + 1 < len(queue) else None
     if not (context.after_blank and following is not None and is_blank(following)):
         return 1, [_BLANK]
-    if context.operand and len(context.before) == 1 and context.before != "I":
+    if context.operand and len(context.before.rstrip("²³")) == 1 and context.before != "I":
         start = position(queue, at + 1)
         if start == len(queue) and not final:
             return _NOTHING
@@ -190,14 +194,14 @@ def _power(queue: list[Token], at: int, final: bool, context: Context) -> tuple[
     measured = _MEASURED_POWER.fullmatch(exponent)
     if measured is not None and (unit := per(measured[2])) is not None:
         if context.in_chinese:
-            return 2, spoken(power_zh("", measured[1]) + unit.zh, True)
-        return 2, words(f"{power(measured[1])} {unit.many}")
+            return 2, spoken(numbers_zh.power("", measured[1]) + unit.zh, True)
+        return 2, words(f"{numbers_en.power(measured[1])} {unit.many}")
     if not exponent.lstrip("-+").isdecimal():
         if exponent == "n" or exponent.isalpha():
             said = with_power("ⁿ", context.in_chinese) if exponent == "n" else words(f"to the power of {exponent}")
             return 2, said
         return 1, [_BLANK]
-    return 2, spoken(power_zh("", exponent), True) if context.in_chinese else words(power(exponent))
+    return 2, spoken(numbers_zh.power("", exponent), True) if context.in_chinese else words(numbers_en.power(exponent))
 
 
 def _unary(queue: list[Token], at: int, final: bool, context: Context) -> tuple[int, list[Item]]:

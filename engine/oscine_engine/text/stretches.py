@@ -14,6 +14,7 @@ from oscine_engine.text.units import SIGNS, UNITS
 _LONGEST = 12
 """Chunks of one stretch: a longer list of numbers is read from its beginning."""
 _BETWEEN = frozenset(" -—~×÷*^<>≤≥≈≠±=→/·")
+_TIMES = ("x", "X")
 _PLAIN = re.compile(r"[-+'#]?[$£€¥₹]?\d[\d.,:/+'-]*[%‰⁰¹²³⁴-⁹⁺⁻]*|[+]|[-+]?\d+(?:\.\d+)?°?[a-zA-Z]{1,4}")
 _PHONES = tuple(
     re.compile(shape)
@@ -51,7 +52,7 @@ def ends(queue: list[Token], at: int, final: bool) -> list[int] | None:
         if token.kind is Kind.CHUNK and _PLAIN.fullmatch(token.text):
             if any("0" <= c <= "9" for c in token.text):
                 found.append(position + 1)
-        elif token.kind is not Kind.GAP or token.text not in between:
+        elif token.text not in _TIMES and (token.kind is not Kind.GAP or token.text not in between):
             return found
         position += 1
     return found if final or position < len(queue) or len(found) == _LONGEST else None
@@ -67,7 +68,7 @@ def read(text: str, chinese: bool, code: bool, number: Callable[[str], str | Non
 
     number: reads one chunk of it. after: the word behind.
     """
-    text = text.strip()
+    text = re.sub(r"(?<=[\d ])[xX](?= *\d)", "×", text.strip())
     if is_phone(text) or (code and _SPELLED.fullmatch(text)):
         spell = numbers_zh.by_digit if chinese else numbers_en.by_digit
         groups = [group for group in re.split(r"[ ()+-]+", text) if group]

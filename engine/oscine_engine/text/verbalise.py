@@ -26,6 +26,7 @@ from oscine_engine.text.chunks import of_letters, with_power
 from oscine_engine.text.context import Context
 from oscine_engine.text.items import Item, Spoken, letters, words
 from oscine_engine.text.readings_en import MONTHS_SHORT
+from oscine_engine.text.readings_zh import counted
 from oscine_engine.text.scan import Kind, Token
 from oscine_engine.text.signs import read_sign
 from oscine_engine.text.tokens import has_digits, position, significant
@@ -35,11 +36,15 @@ _NUMBER_WORDS = frozenset(
     "one two three four five six seven eight nine ten eleven twelve fifteen twenty thirty forty fifty o'clock".split()
 )
 _DOTTED = re.compile(r"[A-Za-z](?:\.[A-Za-z])+")
+_DIFFERENCE = re.compile(r"[a-zA-Z][²³]?(?:[-+][a-zA-Z][²³]?)+")
 _RAISED = re.compile(r"[⁰¹²³⁴-⁹⁺⁻ⁿ]$")
 _DAYS_ONLY = frozenset("Mon Tue Tues Thu Thurs Fri".split())
 """Those that are no words of their own."""
 _PLAIN_ROMANS = frozenset("II III IV VI VII VIII IX XII XIII XIV XVI".split())
 """Behind a name these are hardly anything else: Artemis II."""
+_NOT_BEFORE_I = frozenset("article type book mark class world".split())
+"""Behind these an I is rather the word."""
+_DEGREES = ("ph.d", "b.sc", "m.sc", "ed.d", "b.ed", "m.ed", "ll.b", "ll.m")
 _NOTHING: tuple[int, list[Item]] = (0, [])
 
 
@@ -118,7 +123,7 @@ def _read_chunk(queue: list[Token], at: int, final: bool, context: Context) -> t
     if chunk in ("µ", "Ω") and at + 1 < len(queue) and queue[at + 1].kind is Kind.OTHER:
         return 1, [Item(Spoken.OTHER, "μ" if chunk == "µ" else "Ω")]
     if (lower in WHOLE or (lower in WHOLE_CHINESE and context.han)) and lower not in ("e.g", "i.e", "etc"):
-        return _read_whole(queue, at, final, context, lower)
+        return 1, _whole(lower, context)
     if _RAISED.search(chunk):
         if chunk in UNITS and context.before[-1:].isdecimal():
             return 1, words(UNITS[chunk].many)
@@ -128,17 +133,17 @@ def _read_chunk(queue: list[Token], at: int, final: bool, context: Context) -> t
         return 1, with_power(chunk, context.in_chinese or han_next)
     if chunk == "St" and re.fullmatch(r"\d+(?:st|nd|rd|th)", context.before):
         return 1, words("street")
-    if chunk in CODES and at + 1 <= len(queue) and (amount := _code_amount(queue, at, final, context)) is not None:
+    if chunk in CODES and (amount := _code_amount(queue, at, final, context)) is not None:
         return amount
     if lower in ("am", "pm") and re.fullmatch(r"\d{1,2}(?::\d\d)?", context.before):
         return 1, letters(chunk)[:-1]
-    if chunk in ROMANS and (read := _roman(queue, at, final, context)) is not None:
-        return read
+    if chunk in ROMANS and (said := _roman(chunk, context)) is not None:
+        return 1, words(said)
     if chunk in _DAYS_ONLY and not (at + 1 < len(queue) and queue[at + 1].text == "."):
         if at + 1 == len(queue) and not final:
             return _NOTHING
         return 1, words(DAYS[chunk])
-    if lower in TITLES or lower in ("no", "nos", "etc", "ph.d", "p", "al") or _DOTTED.fullmatch(chunk):
+    if lower in TITLES or lower in ("no", "nos", "etc", "p", "al", *_DEGREES) or _DOTTED.fullmatch(chunk):
         return _abbreviation(queue, at, final, context)
     if chunk == "A" or (chunk == "a" and (context.before.lower() in _NUMBER_WORDS or context.before.isdecimal())):
         after = significant(queue, at + 1)
@@ -147,6 +152,8 @@ def _read_chunk(queue: list[Token], at: int, final: bool, context: Context) -> t
         return 1, [Item(Spoken.LETTERS, "A") if _is_letter_a(chunk, after) else Item(Spoken.WORD, chunk)]
     if chunk in APART and len(chunk) > 1 and context.before[-1:].isdecimal():
         return 1, words(UNITS[chunk].many)
+    if context.equation and _DIFFERENCE.fullmatch(chunk):
+        return 1, with_power(chunk, context.in_chinese)
     if "-" in chunk and (days := _days(chunk)) is not None:
         return 1, words(days)
     return 1, words(of_letters(chunk))
@@ -161,13 +168,13 @@ def _days(chunk: str) -> str | None:
     return " to ".join(full) if len(full) == len(names) == 2 else None
 
 
-def _read_whole(queue: list[Token], at: int, final: bool, context: Context, lower: str) -> tuple[int, list[Item]]:
+def _whole(lower: str, context: Context) -> list[Item]:
     """A chunk that is one sign or one set phrase, in the language around it."""
     if lower == "+" and not context.operand:
-        return 1, [Item(Spoken.BLANK, " ")]
+        return [Item(Spoken.BLANK, " ")]
     if lower in WHOLE_CHINESE and (context.han or context.in_chinese):
-        return 1, spoken(WHOLE_CHINESE[lower], True)
-    return 1, words(WHOLE[lower])
+        return spoken(WHOLE_CHINESE[lower], True)
+    return words(WHOLE[lower])
 
 
 def _code_amount(queue: list[Token], at: int, final: bool, context: Context) -> tuple[int, list[Item]] | None:
@@ -183,24 +190,19 @@ def _code_amount(queue: list[Token], at: int, final: bool, context: Context) -> 
         return _NOTHING
     currency = CODES[queue[at].text]
     if language == "zh":
-        from oscine_engine.text.readings_zh import counted
-
         return start + 1 - at, spoken(counted(token.text, "") + currency.zh, True)
     return start + 1 - at, words(numbers_en.money(currency, token.text))
 
 
-def _roman(queue: list[Token], at: int, final: bool, context: Context) -> tuple[int, list[Item]] | None:
+def _roman(chunk: str, context: Context) -> str | None:
     """Roman numerals behind the words that want one: World War II, Henry VIII. None for any other letters."""
-    chunk, before = queue[at].text, context.before.lower()
-    number = str(ROMANS[chunk])
-    if before in NUMBERED_BY_ROMANS and (
-        chunk != "I" or before not in ("article", "type", "book", "mark", "class", "world")
-    ):
-        return 1, words(numbers_en.cardinal(number))
-    if before in RULERS and context.before[:1].isupper() and len(chunk) > 1 or (before in RULERS and chunk == "V"):
-        return 1, words(f"the {numbers_en.ordinal(number)}")
+    before, number = context.before.lower(), str(ROMANS[chunk])
+    if before in NUMBERED_BY_ROMANS and (chunk != "I" or before not in _NOT_BEFORE_I):
+        return numbers_en.cardinal(number)
+    if before in RULERS and context.before.istitle() and (len(chunk) > 1 or chunk == "V"):
+        return f"the {numbers_en.ordinal(number)}"
     if chunk in _PLAIN_ROMANS and len(before) > 2 and context.before.istitle():
-        return 1, words(numbers_en.cardinal(number))
+        return numbers_en.cardinal(number)
     return None
 
 
@@ -232,7 +234,7 @@ def _abbreviation(queue: list[Token], at: int, final: bool, context: Context) ->
         word = "number" if lower == "no" else "numbers"
         return (2, words(word)) if dot and numbered else (1, words(chunk))
     if lower == "p":
-        return (2, words("page")) if dot and numbered else _letters(chunk, dot, after)
+        return (2, words("page")) if dot and numbered else (1, words(chunk))
     if lower == "al":
         return (2 if dot and context.before.lower() == "et" and not _ends(after) else 1), words(chunk)
     if lower in TITLES:
@@ -243,16 +245,13 @@ def _abbreviation(queue: list[Token], at: int, final: bool, context: Context) ->
     return (2 if dot and not _ends(after) else 1), said
 
 
-def _letters(chunk: str, _dot: bool, _after: Token | None) -> tuple[int, list[Item]]:
-    return 1, words(of_letters(chunk))
-
-
 def _ends(after: Token | None) -> bool:
     """Followed by a capital, or by nothing, the full stop ends a sentence; before another pause that one counts."""
     return after is None or after.text == "\n" or (after.kind is Kind.CHUNK and after.text[:1].isupper())
 
 
 def _title(chunk: str, dot: bool, after: Token | None, numbered: bool, context: Context) -> tuple[int, list[Item]]:
+    """One of TITLES, in full or as the word it also is."""
     lower = chunk.lower()
     dated = lower in MONTHS_SHORT and (numbered or context.before[-1:].isdecimal()) and chunk[:1].isupper()
     if not dot and lower not in ALWAYS_TITLES and not dated and not (lower in BEFORE_NUMBERS and numbered):
@@ -260,19 +259,13 @@ def _title(chunk: str, dot: bool, after: Token | None, numbered: bool, context: 
     nothing = after is None or after.text == "\n"
     if dot and lower in WORDS_TOO and not dated and lower not in NAMES_FIRST:
         capital = after is not None and after.kind is Kind.CHUNK and (after.text[:1].isupper() or numbered)
-        if nothing or (chunk.islower() and not numbered) or not (capital or after is None or after.text in ",，)"):
+        goes_on = capital or (after is not None and after.text in ",，)")
+        if nothing or not goes_on or (chunk.islower() and not numbered):
             return 1, words(chunk)
-    ends = (
-        nothing
-        or (lower in NAMES_FIRST and lower not in ("st",) and _ends(after))
-        or (lower == "st" and context.before2 == "" and nothing)
-    )
+    ends = nothing or (lower in NAMES_FIRST and lower != "st" and _ends(after))
+    word = TITLES[lower]
     if lower == "st":
-        street = (
-            after is None
-            or not after.text[:1].isupper()
-            or context.before[:1].isupper()
-            and has_digits(context.before2)
-        )
-        return (2 if dot and not ends else 1), words("street" if street else TITLES[lower])
-    return (2 if dot and not ends else 1), words(TITLES[lower])
+        # "42 Elm St. in" and "123 Main St. Louis" are streets, "St. Louis" is a saint.
+        addressed = context.before[:1].isupper() and has_digits(context.before2)
+        word = "street" if addressed or after is None or not after.text[:1].isupper() else word
+    return (2 if dot and not ends else 1), words(word)

@@ -47,6 +47,31 @@ def test_every_case_says_the_same_character_by_character(text: str) -> None:
     assert in_messages(list(text)) == spoken(text)
 
 
+ODD = {
+    "target": "a](" + "(a" * 60 + " x",
+    "sources": "a[1" + " ," * 31 + "x",
+    "angles": "<" * 2000,
+    "tag": "<a " + "b=c " * 60 + "<",
+    "attribute": "<break " + "a='" * 60,
+    "brackets": "[" * 2000 + "](" * 400,
+    "dollars": "$" * 2000,
+    "list": "1 " * 1500,
+    "sum": "1+" * 500 + "1 - " * 500,
+    "escapes": "\\fr&am`~" * 300,
+    "address": "http://" + "a." * 800 + "?c=" + "d&" * 500,
+    "years": "1年" * 800,
+    "spelled": '<say-as interpret-as="characters">' + "a " * 1000,
+    "areas": "(12) " * 400,
+    "scripts": "か1α" * 500,
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_an_odd_text_comes_to_an_end(name: str) -> None:
+    spoken(ODD[name])
+    assert in_messages(list(ODD[name][:200])) == spoken(ODD[name][:200])
+
+
 @given(text=st.text(max_size=40), places=st.lists(st.integers(0, 40), max_size=6))
 @settings(max_examples=200, deadline=None)
 def test_no_text_whatever_fails(text: str, places: list[int]) -> None:
