@@ -60,6 +60,8 @@ _COMMANDS = {
 _COMMAND = re.compile(r"\\([A-Za-z]+)")
 _FRACTION = re.compile(r"\\d?frac\{([^{}]{1,40})\}\{([^{}]{1,40})\}")
 _PART_OF_FRACTION = re.compile(r"\\d?frac(?:\{[^{}]{0,40}(?:\}(?:\{[^{}]{0,40})?)?)?")
+_TILDES = re.compile(r"~~~[A-Za-z0-9+_-]{0,20}[ \t]*\n")
+_PART_OF_TILDES = re.compile(r"~{1,3}|~~~[A-Za-z0-9+_-]{0,20}[ \t]*")
 _COMMENT_END = "-->"
 _QUIET_ENDS = (_COMMENT_END, "</sub>", "</phoneme>")
 _ELEMENT_LIMIT = 600
@@ -138,17 +140,18 @@ class Markup:
             self._recent = (self._recent + text)[-_RECENT:]
 
     def _dollar(self, text: str, at: int, final: bool) -> _Found:
-        """A dollar sign in front of a letter opens a formula, which the next one closes; others are money."""
-        if self._formula and "\n" not in self._recent[-1:]:
-            self._formula = False
-            return _Found(1, "")
-        if at + 1 == len(text) and not final:
+        """A dollar sign in front of a single letter or a command opens a formula, which the next one closes; others
+        are money or a share's name ($AAPL)."""
+        following, second = text[at + 1 : at + 2], text[at + 2 : at + 3]
+        if not final and (not following or (following.isalpha() and not second)):
             return _MORE
-        following = text[at + 1 : at + 2]
-        attached = self._recent[-1:].isalnum()
         if following == "$":
             return _Found(2, "")
-        self._formula = not attached and (following in "\\(" or following.isalpha()) and following != ""
+        if self._formula and not (following.isdecimal() and self._recent[-1:] == " "):
+            self._formula = False
+            return _Found(1, "")
+        single = following.isalpha() and not second.isalpha()
+        self._formula = not self._recent[-1:].isalnum() and (single or following == "\\")
         return _Found(1, "" if self._formula else "$")
 
     def _leave_out(self, text: str, at: int, out: list[str]) -> int:
@@ -274,15 +277,17 @@ def _backslash(text: str, at: int, _recent: str, final: bool) -> _Found:
 
 
 def _fence(text: str, at: int, recent: str, final: bool) -> _Found:
-    """Three backquotes anywhere, or three tildes at the start of a line, open a block that the same three close."""
+    """Three backquotes anywhere, or three tildes alone on a line, open a block that the same three close."""
     sign = text[at]
-    if sign == "~" and recent.rstrip(" \t")[-1:] != "\n":
-        return _Found(1, "~")
-    if text.startswith(sign * 3, at):
-        return _Found(3, "", sign * 3)
-    if len(text) - at < 3 and set(text[at:]) == {sign} and not final:
-        return _MORE
-    return _Found(1, sign)
+    if sign == "~":
+        if recent.rstrip(" \t")[-1:] != "\n":
+            return _Found(1, "~")
+        if _TILDES.match(text, at):
+            return _Found(3, "", "~~~")
+        return _MORE if not final and _PART_OF_TILDES.fullmatch(text[at : at + 40]) else _Found(1, "~")
+    if text.startswith("```", at):
+        return _Found(3, "", "```")
+    return _MORE if not final and text[at:] in ("`", "``") else _Found(1, sign)
 
 
 def _raised(text: str, at: int, _recent: str, final: bool) -> _Found:
