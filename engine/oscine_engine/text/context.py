@@ -82,7 +82,8 @@ class Context:
             self.attached = bool(self.before) and self.operand and not self.after_blank and not self.han
         elif sign == ")":
             self.attached = False
-        self.operand = sign == ")" or (self.operand and sign in "}\"'*")
+        # A star behind a blank begins an emphasis: what it stands in front of has no left side.
+        self.operand = sign == ")" or (self.operand and (sign in "}\"'" or (sign == "*" and not self.after_blank)))
         if sign in ",，;:.?!\n":
             self.equation = self.starred = False
         elif sign == "=":

@@ -58,8 +58,12 @@ _COMMANDS = {
     "left": "", "right": "", "quad": " ", "circ": "°", "degree": "°", "ldots": "…", "dots": "…", "n": "\n",
 }  # fmt: skip
 _COMMAND = re.compile(r"\\([A-Za-z]+)")
-_FRACTION = re.compile(r"\\d?frac\{([^{}]{1,40})\}\{([^{}]{1,40})\}")
-_PART_OF_FRACTION = re.compile(r"\\d?frac(?:\{[^{}]{0,40}(?:\}(?:\{[^{}]{0,40})?)?)?")
+_BRACED = r"\{((?:[^{}]|\{[^{}]*\}){1,60})\}"
+_FRACTION = re.compile(rf"\\d?frac{_BRACED}{_BRACED}")
+_PART_OF_BRACED = r"\{(?:[^{}]|\{[^{}]*\}){0,60}(?:\{[^{}]*)?"
+_PART_OF_FRACTION = re.compile(rf"\\d?frac(?:{_PART_OF_BRACED}|{_BRACED}(?:{_PART_OF_BRACED})?)?")
+_FRACTION_LIMIT = 160
+_SIMPLE = re.compile(r"\w+")
 _TILDES = re.compile(r"~~~[A-Za-z0-9+_-]{0,20}[ \t]*\n")
 _PART_OF_TILDES = re.compile(r"~{1,3}|~~~[A-Za-z0-9+_-]{0,20}[ \t]*")
 _COMMENT_END = "-->"
@@ -253,9 +257,11 @@ def _ampersand(text: str, at: int, _recent: str, final: bool) -> _Found:
 
 def _backslash(text: str, at: int, _recent: str, final: bool) -> _Found:
     if match := _FRACTION.match(text, at):
-        return _Found(match.end() - at, f"{match[1]}/{match[2]}")
-    rest = text[at : at + 96]
-    if rest == "\\" or _whole(rest, _PART_OF_FRACTION, 96, final):
+        above, below = (_of_formula(part) for part in match.groups())
+        simple = _SIMPLE.fullmatch(above) and _SIMPLE.fullmatch(below)
+        return _Found(match.end() - at, f"{above}/{below}" if simple else f"{above} ÷ {below}")
+    rest = text[at : at + _FRACTION_LIMIT]
+    if rest == "\\" or _whole(rest, _PART_OF_FRACTION, _FRACTION_LIMIT, final):
         return _MORE if not final else _Found(1, " ")
     following = rest[1]
     if following in "()[]":
@@ -272,7 +278,8 @@ def _backslash(text: str, at: int, _recent: str, final: bool) -> _Found:
     ):
         return _MORE
     if command[1] in _COMMANDS:
-        return _Found(command.end(), _COMMANDS[command[1]])
+        braced = command[1] == "sqrt" and rest[command.end() : command.end() + 1] == "{"
+        return _Found(command.end() + braced, _COMMANDS[command[1]])
     return _Found(1, "\\")
 
 
@@ -288,6 +295,12 @@ def _fence(text: str, at: int, recent: str, final: bool) -> _Found:
     if text.startswith("```", at):
         return _Found(3, "", "```")
     return _MORE if not final and text[at:] in ("`", "``") else _Found(1, sign)
+
+
+def _of_formula(text: str) -> str:
+    """A part of a formula, its own commands undone."""
+    markup = Markup()
+    return (markup.push(text) + markup.flush()).strip()
 
 
 def _raised(text: str, at: int, _recent: str, final: bool) -> _Found:

@@ -238,6 +238,11 @@ def _whole(match: re.Match[str], beside: Beside) -> str | None:
         return by_digit(text)
     if _SERVICE.fullmatch(text) and (
         (len(text) == 3 and (before[-1:] in ("打", "拨", "按") or after.startswith(_HOTLINES)))
+        or (
+            text in ("110", "119", "120", "122")
+            and not after
+            and re.search("电话|报警|急救|火警|热线|拨", beside.recent)
+        )
         or (len(text) > 3 and after[:1] not in _NO_SERVICE_AFTER and not text.endswith("000"))
     ):
         return by_digit(text)

@@ -88,7 +88,7 @@ def read_sign(queue: list[Token], at: int, final: bool, context: Context) -> tup
         return 1, [Item(Spoken.HAN, "每") if _is_rate(queue, at, context) else _BLANK]
     if sign == "^" and context.operand and at + 1 < len(queue) and queue[at + 1].kind is Kind.CHUNK:
         return _power(queue, at, final, context)
-    if sign == "√" or (sign in _UNARY and not context.operand):
+    if sign == "√" or (sign in _UNARY and (not context.operand or (sign == "~" and context.after_blank))):
         return _unary(queue, at, final, context)
     if sign in _BINARY:
         return _binary(queue, at, final, context)
@@ -157,12 +157,14 @@ def _dash(queue: list[Token], at: int, final: bool, context: Context) -> tuple[i
     """A dash is a pause only with blanks on both sides; in a sum it is a minus; elsewhere it merely parts words."""
     following = queue[at + 1] if at + 1 < len(queue) else None
     if not (context.after_blank and following is not None and is_blank(following)):
-        return 1, [_BLANK]
-    if context.operand and len(context.before.rstrip("²³")) == 1 and context.before != "I":
+        signed = context.equation and following is not None and following.kind is Kind.CHUNK and len(following.text) < 4
+        return 1, _said("-", context) if signed and not context.operand else [_BLANK]
+    short = len(context.before.rstrip("²³")) == 1 and context.before != "I"
+    if context.operand and (short or context.equation):
         start = position(queue, at + 1)
         if start == len(queue) and not final:
             return _NOTHING
-        small = start < len(queue) and queue[start].kind is Kind.CHUNK and len(queue[start].text) <= 2
+        small = start < len(queue) and queue[start].kind is Kind.CHUNK and len(queue[start].text) <= 3
         beyond = significant(queue, start + 1)
         if small and beyond is None and not final and not context.equation:
             return _NOTHING
