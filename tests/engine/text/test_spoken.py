@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oscine_engine.text.spoken import SpokenStream, spoken
-from tests.engine.text.test_cases import CHINESE, ENGLISH
+from tests.engine.text.test_cases import CHINESE, ENGLISH, FOLDER
 from tests.engine.text.test_incremental import PIECES
 
 CASES = [written for written, _ in ENGLISH + CHINESE]
@@ -45,6 +45,15 @@ def test_single_characters_say_the_same(text: str) -> None:
 @pytest.mark.parametrize("text", CASES)
 def test_every_case_says_the_same_character_by_character(text: str) -> None:
     assert in_messages(list(text)) == spoken(text)
+
+
+@pytest.mark.parametrize("name", ["answer_en", "answer_zh"])
+def test_an_answer_of_a_language_model_is_said_as_a_reader_would(name: str) -> None:
+    written = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
+    said = (FOLDER / f"{name}.txt").read_text(encoding="utf-8")
+    for size in (1, 7, len(written)):
+        messages = [written[at : at + size] for at in range(0, len(written), size)]
+        assert "".join(in_messages(messages).split()) == "".join(said.split())
 
 
 ODD = {
