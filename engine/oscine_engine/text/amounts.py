@@ -125,7 +125,8 @@ def _near(context: Context, after: str) -> Near:
 
 def _plain_number(text: str, chinese: bool, context: Context, after: str) -> str | None:
     if chinese:
-        return readings_zh.read_number(text, Beside(context.han, after, context.recent))
+        latin = "" if context.han else context.before
+        return readings_zh.read_number(text, Beside(context.han, after, latin, context.recent))
     said = readings_en.read_number(text, _near(context, after))
     if said is None and text[0] in "#'":
         said = readings_en.read_number(text[1:], _near(context, after))

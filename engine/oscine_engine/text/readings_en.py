@@ -266,7 +266,10 @@ def _whole(match: re.Match[str], near: Near) -> str | None:
     return by_digit(text) if len(text) > 9 else cardinal(text)
 
 
-_DATED = frozenset("on by until since before after due dated through starting from".split())
+_DATED = frozenset(
+    "on by until since before after due dated through starting from mon tue wed thu fri sat sun monday tuesday "
+    "wednesday thursday friday saturday sunday".split()
+)
 _STATES = frozenset(
     "AL AK AZ AR CA CO CT DE FL GA HI ID IL IN IA KS KY LA ME MD MA MI MN MS MO MT NE NV NH NJ NM NY NC ND OH OK OR PA "
     "RI SC SD TN TX UT VT VA WA WV WI WY DC".split()

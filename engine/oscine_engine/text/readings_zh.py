@@ -22,13 +22,15 @@ class Beside:
     """Characters directly in front."""
     after: str = ""
     """The next one or two characters, blanks left out."""
+    latin: str = ""
+    """A Latin word in front, across a blank."""
     recent: str = ""
     """Up to a dozen characters in front with blanks left out, across colons and commas."""
 
 
 _MEASURES = frozenset(
     "个位名只条张本件次天年周岁块元点分秒种杯瓶碗双套辆台座层家间所口头匹棵朵颗把支枝片封份门倍里米斤步句段首场节课页项小公"
-    "升克千立平包盒箱袋罐串滴勺杆株幅款类组队对批群堆列笔单桌人晚夜顿趟遍局轮季集圈根艘架部万亿美欧英港日星刻成寸寻吨尺团餐"
+    "升克千立平包盒箱袋罐串滴勺杆株幅款类组队对批群堆列笔单桌人晚夜顿趟遍局轮季集圈根艘架部万亿美欧英港日星厅场刻成寸寻吨尺团餐"
 )
 _ORDINAL_AFTER = ("年级", "日", "楼", "星级", "人行道", "单元")
 """Behind these a two is 二 although a measure word seems to follow."""
@@ -189,6 +191,8 @@ def _range(match: re.Match[str], beside: Beside) -> str | None:
     if not sign:
         if re.fullmatch(r"(?:19|20)\d\d", second) and re.fullmatch(r"[3-9]\d{3}|\d{5}", first):
             return f"{by_digit(first)},{by_digit(second)}"  # a standard and its year
+        if beside.before[-1:] == "满" and beside.before and first.isdecimal() and second.isdecimal():
+            return f"{cardinal(first)}减{cardinal(second)}"
         falling = first.isdecimal() and second.isdecimal() and int(second) <= int(first) < 200
         if falling and not after:
             return f"{decimal(first)}比{decimal(second)}"
@@ -252,6 +256,10 @@ def _whole(match: re.Match[str], beside: Beside) -> str | None:
         return by_digit(text)
     if len(text) == 3 and ((text, after) in _NAMES or (text in ("985", "211", "996") and not after)):
         return by_digit(text)
+    if len(text) == 4 and 1950 <= int(text) < 2100 and after[:1] in _EDITIONS and after:
+        return by_digit(text)
+    if 3 <= len(text) <= 4 and beside.latin.isupper() and after[:1] not in (_MEASURES | _NO_SERVICE_AFTER):
+        return by_digit(text)
     if len(text) == 3 and after[:1] == "路" and text[1:] != "00":
         return by_digit(text)
     if len(text) > 8 or (len(text) > 1 and text[0] == "0"):
@@ -272,6 +280,8 @@ _NAMES = frozenset(
 )
 
 
+_EDITIONS = frozenset("版款届级赛春秋冬夏奥世")
+"""Behind these characters four digits are a year: 2019版."""
 _NAMED_DAYS = ("晚会", "假期", "黄金", "国庆")
 _MODELS = frozenset("歼轰运直风舟征娥宫问图表型")
 """Behind these a hyphen joins a model's number: 歼-20, 图-2."""

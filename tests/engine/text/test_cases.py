@@ -28,7 +28,7 @@ def bare(text: str) -> str:
     return re.sub(r"(?<=[\u4e00-\u9fff])\s+|\s+(?=[\u4e00-\u9fff])", "", text)
 
 
-LOTS = ("cases", "cases_wild", "cases_wild2", "cases_wild3")
+LOTS = ("cases", "cases_wild", "cases_wild2", "cases_wild3", "cases_wild4")
 ENGLISH = [case for lot in LOTS for case in cases(f"{lot}_en.tsv")]
 CHINESE = [case for lot in LOTS for case in cases(f"{lot}_zh.tsv")]
 
