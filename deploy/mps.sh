@@ -15,6 +15,14 @@ running() {
     control get_server_list >/dev/null 2>&1
 }
 
+case "${1:-}" in
+start | stop | status) ;;
+*)
+    echo "usage: mps.sh start|stop|status" >&2
+    exit 2
+    ;;
+esac
+
 if ! command -v nvidia-cuda-mps-control >/dev/null; then
     echo "mps.sh: nvidia-cuda-mps-control is not there; it comes with the NVIDIA driver (in a container: with the" \
         "compute and utility capabilities)" >&2
@@ -50,9 +58,5 @@ status)
         echo "mps.sh: it does not run"
         exit 1
     fi
-    ;;
-*)
-    echo "usage: mps.sh start|stop|status" >&2
-    exit 2
     ;;
 esac

@@ -5,8 +5,11 @@ vLLM computes in a process of its own, on the same GPU or another; this one only
 
 import json
 import logging
+import multiprocessing
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -123,15 +126,32 @@ async def opened(options: VLLMOptions, config: ModelConfig, vocabulary: merged.M
 
     given = arguments(options, config, vocabulary.precision)
     log.info("starting vLLM: %s", json.dumps(given, default=str))
+    before = _children()
     with _visible(options.gpu):
         try:
             llm = AsyncLLM.from_engine_args(AsyncEngineArgs(**given))
         except Exception as error:
             raise Unavailable(f"vLLM does not start: {error}") from error
+    with watched(_children() - before):
+        try:
+            yield VLLM(llm, config.sampling, vocabulary.eos)
+        finally:
+            llm.shutdown()
+
+
+def _children() -> set[int]:
+    return {child.pid for child in multiprocessing.active_children() if child.pid is not None}
+
+
+@contextmanager
+def watched(processes: Collection[int]) -> Iterator[None]:
+    """These processes end with the block, or with this process, however that comes."""
+    command = (sys.executable, "-P", "-m", "oscine_engine.lm.vllm_warden", *map(str, processes))
+    warden = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
     try:
-        yield VLLM(llm, config.sampling, vocabulary.eos)
+        yield
     finally:
-        llm.shutdown()
+        warden.communicate()
 
 
 @contextmanager

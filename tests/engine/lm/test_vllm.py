@@ -4,6 +4,9 @@ vLLM is played by `served`, from the files it would load. With the likeliest id 
 """
 
 import asyncio
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -389,6 +392,21 @@ def test_a_draft_beside_the_model_is_used(checkpoint: Checkpoint, tmp_path: Path
         "num_speculative_tokens": 7,
     }
     assert given["compilation_config"]["cudagraph_capture_sizes"] == [8, 16, 32, 64]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="vLLM runs on Linux only")
+def test_a_watched_process_ends_with_the_one_that_is_killed() -> None:
+    with subprocess.Popen(("sleep", "60")) as left, subprocess.Popen(("sleep", "60")) as killed:
+        owner = (
+            "import signal, os; from oscine_engine.lm.vllm_engine import watched\n"
+            f"with watched({{{killed.pid}}}): print('watching', flush=True); os.kill(os.getpid(), signal.SIGKILL)"
+        )
+        done = subprocess.run((sys.executable, "-c", owner), capture_output=True, timeout=60)
+        assert done.returncode == -signal.SIGKILL and done.stdout == b"watching\n", done.stderr
+        assert killed.wait(60) == -signal.SIGKILL and left.poll() is None
+        with vllm_engine.watched({left.pid}):
+            assert left.poll() is None
+        assert left.wait(60) == -signal.SIGKILL
 
 
 def test_a_directory_of_another_model_is_refused_before_anything_starts(directory: Path) -> None:
