@@ -11,7 +11,7 @@ from oscine_engine.checkpoint.load import Checkpoint
 from oscine_proto.oscine.v1 import speech_pb2 as pb
 from oscine_proto.oscine.v1.speech_pb2_grpc import SpeechServiceStub
 from oscine_service.limits import Limits
-from tests.service.calls import CANCEL, config, converse, played, text
+from tests.service.calls import CANCEL, FLUSH, config, converse, played, text
 from tests.service.conftest import Service, running
 from tests.service.waiting import until
 
@@ -98,6 +98,37 @@ async def test_an_interruption_before_any_text_is_answered_too(service: Service)
     assert heard.code is grpc.StatusCode.OK
     assert heard.kinds == ["started", "cancelled"] or heard.kinds == ["cancelled"]
     assert heard.responses[-1].cancelled.heard_samples == 0
+
+
+async def test_an_interruption_is_answered_to_a_client_that_goes_on_writing(service: Service) -> None:
+    async with asyncio.timeout(60):
+        for _ in range(100):
+            heard = await converse(
+                service.speech, [config(), *text("Hello."), CANCEL, *text(*["Not this."] * 20), CANCEL]
+            )
+            assert heard.code is grpc.StatusCode.OK
+            assert heard.kinds[-1] == "cancelled"
+
+
+async def test_what_was_heard_is_counted_as_it_was_sent(service: Service) -> None:
+    """With Opus, whose flushes add silence."""
+    flushed, sent = asyncio.Queue[int](), 0
+
+    async def sending() -> AsyncIterator[pb.SynthesizeRequest]:
+        yield config(encoding=pb.ENCODING_OPUS)
+        for _ in range(5):
+            yield text("Yes it is.")[0]
+            yield FLUSH
+            end = await flushed.get()
+            yield played(end)
+        yield CANCEL
+
+    async for response in service.speech.Synthesize(sending()):
+        sent += response.audio.samples
+        if response.HasField("flushed"):
+            flushed.put_nowait(response.flushed.end_sample)
+    assert response.HasField("cancelled")
+    assert response.cancelled.heard_samples == sent > 0
 
 
 async def test_reports_do_not_change_what_is_said(service: Service) -> None:

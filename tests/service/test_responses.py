@@ -1,6 +1,7 @@
 """How events become messages, and in which thread."""
 
 import asyncio
+import itertools
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from oscine_engine.checkpoint.load import Checkpoint
-from oscine_engine.events import Audio, Flushed
+from oscine_engine.events import Audio, Done, Flushed, Stats
 from oscine_proto.oscine.v1 import speech_pb2 as pb
 from oscine_service.audio import Encoding, Format
 from oscine_service.grpc.responses import PIECE, Responses
@@ -34,6 +35,29 @@ async def test_only_what_takes_long_goes_to_another_thread(checkpoint: Checkpoin
         assert heard.code is grpc.StatusCode.OK and "flushed" in heard.kinds and heard.samples > 0
         # Started, flushed and done take none of their own: of Opus, what they still encode is a packet or two.
         assert pool.submitted <= (len(heard.audio) if encoding == pb.ENCODING_OPUS else 0)
+
+
+@pytest.mark.parametrize("encoding", list(Encoding))
+def test_positions_in_what_was_sent_are_told_apart_from_those_in_what_was_made(encoding: Encoding) -> None:
+    """A mark behind every flush: where it was sent is where it was made, and in between nothing runs backwards."""
+    responses = Responses(Format(encoding=encoding))
+    made, marks, sent = 0, [(0, 0)], 0
+    for seq, size in enumerate([1000, 480, 0, 7, 4800, 1]):
+        blocks = responses.of(Audio(seq, made, np.zeros(size, np.float32))) if size else []
+        made += size
+        blocks += responses.of(Flushed(made))
+        sent += sum(block.audio.samples for block in blocks)
+        assert blocks[-1].flushed.end_sample == sent
+        marks.append((made, sent))
+    for made, sent in marks:
+        assert responses.made(sent) == made
+    walk = [responses.made(sample) for sample in range(sent + 100)]
+    assert all(0 <= later - earlier <= 1 for earlier, later in itertools.pairwise(walk))
+    assert (marks[-1][0] == marks[-1][1]) == (encoding is Encoding.PCM16)
+    [*_, last] = responses.of(
+        Done(Stats(audio_s=made / 24000, segments=1, speech_tokens=1, first_packet_s=1, busy_s=1))
+    )
+    assert last.done.audio_seconds == sent / 24000
 
 
 def test_what_is_slow_to_encode_is_cut_behind_a_short_first_piece() -> None:

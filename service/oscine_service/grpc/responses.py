@@ -1,5 +1,6 @@
 """Engine events -> response messages: one stream's encoder and numbering. No I/O."""
 
+from bisect import bisect_right
 from collections.abc import Iterator
 
 from oscine_engine.events import Audio, Done, Event, Flushed, Mode, Started
@@ -14,13 +15,20 @@ PIECE = 4800
 
 
 class Responses:
-    """Raises CodecError if `format` asks for what the encoder cannot do."""
+    """Raises CodecError if `format` asks for what the encoder cannot do.
+
+    A flush may add some silence to what is sent (`audio.Writer.flush`). So positions in what was sent, which a client
+    counts by, and in what the session made, are not the same; they are told apart here and nowhere else.
+    """
 
     def __init__(self, format: Format) -> None:
         self._format = format
         self._writer = writer(format)
         self._sequence = 0
         self._end = 0
+        self._made = 0
+        self._silences: list[tuple[int, int, int]] = []
+        """Of each silence that was added: where it lies in what was made, and from where to where in what was sent."""
 
     def takes_long(self, event: Event) -> bool:
         """Whether `of(event)` takes milliseconds, for which an event loop should not be held up."""
@@ -40,12 +48,29 @@ class Responses:
             case Started():
                 return [pb.SynthesizeResponse(started=self._started(event))]
             case Audio():
+                self._made += event.samples.size
                 return self._audio(self._writer.push(event.samples))
             case Flushed():
                 audio = self._audio(self._writer.flush())
+                if (begin := self._sent()) < self._end:
+                    self._silences.append((self._made, begin, self._end))
                 return [*audio, pb.SynthesizeResponse(flushed=pb.Flushed(end_sample=self._end))]
             case Done():
-                return [*self._audio(self._writer.finish()), pb.SynthesizeResponse(done=_done(event))]
+                audio = self._audio(self._writer.finish())
+                return [*audio, pb.SynthesizeResponse(done=_done(event, self._end / self._format.sample_rate))]
+
+    def made(self, sent: int) -> int:
+        """The position in what the session made that is at `sent` in what was sent."""
+        number = bisect_right(self._silences, sent, key=lambda silence: silence[1])
+        if not number:
+            return sent
+        made, _, end = self._silences[number - 1]
+        return made + max(0, sent - end)
+
+    def _sent(self) -> int:
+        """Where all that the session made so far ends in what is sent; a part of it may not be sent yet."""
+        made, _, end = self._silences[-1] if self._silences else (0, 0, 0)
+        return end + self._made - made
 
     def _audio(self, block: Block | None) -> list[pb.SynthesizeResponse]:
         if block is None:
@@ -71,13 +96,13 @@ class Responses:
 
 
 def cancelled(heard: int) -> pb.SynthesizeResponse:
-    """The last response to a listener who had `heard` samples and wants no more."""
+    """The last response to a listener who had `heard` samples of what was sent, and wants no more."""
     return pb.SynthesizeResponse(cancelled=pb.Cancelled(heard_samples=heard))
 
 
-def _done(event: Done) -> pb.Done:
+def _done(event: Done, audio_s: float) -> pb.Done:
     stats = event.stats
-    done = pb.Done(audio_seconds=stats.audio_s, segments=stats.segments)
+    done = pb.Done(audio_seconds=audio_s, segments=stats.segments)
     done.underruns, done.underrun_seconds = stats.underruns, stats.underrun_s
     done.starved, done.starved_seconds = stats.starved, stats.starved_s
     done.unspoken_characters = stats.unspoken_characters

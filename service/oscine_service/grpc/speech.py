@@ -34,11 +34,13 @@ NAME = pb.DESCRIPTOR.services_by_name["SpeechService"].full_name
 class _Input:
     """What ended a call's input before its client closed it, as soon as that is known: all before it is still said.
 
-    refusal: of a request that cannot be served. interrupted: the client wants no more of it.
+    refusal: of a request that cannot be served. interrupted: the client wants no more of it. played: how far the client
+    has reported to be.
     """
 
     refusal: InvalidInput | None = None
     interrupted: bool = False
+    played: int | None = None
 
 
 class SpeechService:
@@ -108,7 +110,7 @@ class SpeechService:
         responses = Responses(config.format)
         heard = _Input()
         async with await self._front.open(config.session) as session, asyncio.TaskGroup() as tasks:
-            tasks.create_task(_listen(session, requests, sender, heard))
+            tasks.create_task(_listen(session, requests, sender, responses, heard))
             try:
                 async for event in session:
                     for piece in responses.pieces(event):
@@ -117,15 +119,19 @@ class SpeechService:
                         made = await asyncio.to_thread(responses.of, piece) if long else responses.of(piece)
                         for response in made:
                             await sender.send(response)
-            except Cancelled as end:
+            except Cancelled:
                 # Only the client's own request is an answer; a service that closes is an error.
                 if not heard.interrupted:
                     raise
-                await sender.send(cancelled(end.heard))
+                had = sender.samples if heard.played is None else min(heard.played, sender.samples)
+                await sender.send(cancelled(had))
             except InvalidInput as error:
                 # That nothing was said is no wonder where what was to be said could not be taken.
                 if heard.refusal is None or str(error) != NOTHING:
                     raise
+        if heard.interrupted:
+            # What it still sends must not meet a call that has ended: the client would be told of a fault of grpc's.
+            await _drain(requests)
         return heard.refusal
 
     async def _config(self, requests: Requests) -> Config:
@@ -146,7 +152,7 @@ class SpeechService:
                 raise InvalidInput("the first request must be a config")
 
 
-async def _listen(session: Session, requests: Requests, sender: Sender, heard: _Input) -> None:
+async def _listen(session: Session, requests: Requests, sender: Sender, responses: Responses, heard: _Input) -> None:
     """Feed the session until the client closes its side; a bad request ends the input, and all before it is spoken.
 
     Text that the session does not take yet waits aside, so that what must act at once is read behind it.
@@ -162,7 +168,8 @@ async def _listen(session: Session, requests: Requests, sender: Sender, heard: _
                     await text.put(request, 1, writing)
                 case Played(samples=samples):
                     sender.alive()
-                    await session.played(samples)
+                    heard.played = max(heard.played or 0, samples)
+                    await session.played(responses.made(samples))
                 case Cancel():
                     heard.interrupted = True
                     await session.cancel()

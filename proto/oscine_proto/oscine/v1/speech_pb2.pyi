@@ -355,7 +355,7 @@ class Done(google.protobuf.message.Message):
     STARVED_SECONDS_FIELD_NUMBER: builtins.int
     UNSPOKEN_CHARACTERS_FIELD_NUMBER: builtins.int
     audio_seconds: builtins.float
-    """Seconds of speech sent."""
+    """Seconds of speech sent, which is where the last audio ends. With Opus a flush adds up to 30 ms of silence."""
     segments: builtins.int
     first_packet_seconds: builtins.float
     """Seconds from when the model had the text it needs to start until the first audio left it; unset when nothing was
