@@ -291,6 +291,8 @@ class Session:
                 self._progress = told
                 self._pace.worked(told.working, self._clock.time())
             case Act.REPORT:
+                assert isinstance(told, int)
+                self._waiting_since = self._clock.time()
                 self._report(told)
             case Act.SPEAK:
                 self._speak(self._planner.flush())
@@ -333,20 +335,23 @@ class Session:
             told = Done(replace(told.stats, unspoken_characters=self._planner.unread))
         self._events.append(told)
 
-    def _report(self, told: PortEvent | int | None) -> None:
-        assert isinstance(told, int) and self._stream is not None
-        self._played_at = self._waiting_since = self._clock.time()
-        self._played = max(self._played or 0, min(told, self._taken))
+    def _report(self, samples: int) -> None:
+        assert self._stream is not None
+        self._played_at = self._clock.time()
+        self._played = max(self._played or 0, min(samples, self._taken))
         if self._state.holds_engine:
             self._stream.played(self._played)
 
     def _play_on(self) -> None:
-        """Report for a listener that cannot, every PLAY_ON_S, while that makes a difference to the engine."""
+        """Report for a listener that cannot, every PLAY_ON_S, while that makes a difference to the engine.
+
+        It is no sign of life: nobody gave one.
+        """
         self._playing = None
         if self._played is None or not self._state.holds_engine:
             return
         went_by = self._clock.time() - self._played_at
-        self._apply(What.PLAYED, self._played + round(went_by * self.started.sample_rate))
+        self._report(self._played + round(went_by * self.started.sample_rate))
         self._playing = self._clock.call_later(PLAY_ON_S, self._play_on)
 
     def _stop(self, error: OscineError) -> None:

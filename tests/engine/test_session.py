@@ -560,6 +560,25 @@ async def test_a_listener_that_can_report_no_more_is_taken_to_play_on(room: Room
         assert stream.played_ == 100_960
 
 
+async def test_to_be_taken_to_play_on_is_no_sign_of_life(room: Room) -> None:
+    session, stream = await paused(room, ending=False)
+    async with session:
+        await session.reports_end()
+        room.clock.pass_s(1)
+        stream.run()
+        await settle()
+        room.clock.pass_s(21)
+        assert isinstance(stream.ended, Stalled)
+    session, stream = await paused(room, ending=False)
+    async with session:
+        await session.reports_end()
+        room.clock.pass_s(1)
+        stream.run()
+        await Listener(session).take_all()
+        room.clock.pass_s(61)
+        assert isinstance(stream.ended, Idle)
+
+
 async def test_who_never_reported_is_not_reported_for(room: Room) -> None:
     session, stream = await room.open()
     async with session:
