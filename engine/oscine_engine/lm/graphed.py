@@ -156,6 +156,7 @@ class GraphedLM(LMRunner):
         self.choices = choices_of(count) if choices is None else tuple(sorted({0, *choices, count}))
         if not 0 <= self.choices[0] <= self.choices[-1] <= count:
             raise ValueError(f"of {count} guesses a step cannot have {self.choices}")
+        self._offered = [min(each for each in self.choices if each >= asked) for asked in range(count + 1)]
         self._lots = None
         if forced_acceptance is not None:
             self._lots = torch.from_numpy(lots(forced_acceptance, count)).to(self.device)
@@ -205,7 +206,7 @@ class GraphedLM(LMRunner):
     def step(self, streams: list[LMStream], guesses: int | None = None) -> list[list[int]]:
         """As LMRunner.step. guesses: that are checked and made for each stream, or the next more that there is a graph
         for; None: as many as can be."""
-        most = self.acceptance.count if guesses is None else guesses
+        most = self._offered[-1 if guesses is None else min(guesses, self.acceptance.count)]
         if streams and len(streams) <= self._max_streams and all([stream.plain for stream in streams]):
             return self._run(self._saying(len(streams), most), streams, len(streams))
         active = [stream for stream in streams if stream.plain or stream.wants_step]
@@ -248,7 +249,7 @@ class GraphedLM(LMRunner):
         return self._new_pages(stream, stream.machine.num_pending + self.book.held(stream))
 
     def _saying(self, streams: int, guesses: int) -> _Tick:
-        return next(tick for tick in self._say[1 << (streams - 1).bit_length()] if tick.shape.draws > guesses)
+        return self._say[1 << (streams - 1).bit_length()][self.choices.index(guesses)]
 
     def _step(self, group: list[LMStream], guesses: int, said: dict[int, list[int]]) -> None:
         """One launch for streams in any state. Until it is done nothing has changed but that pages are held."""
