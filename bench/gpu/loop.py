@@ -24,6 +24,7 @@ from oscine_engine.checkpoint import synthetic
 from oscine_engine.planner import Begin, End, Ids
 from oscine_engine.port import PortEvent, StreamOptions
 from oscine_engine.runtime import core as cores
+from oscine_engine.runtime.book import ReadyVoice
 from oscine_engine.runtime.core import Core
 from oscine_engine.runtime.device import Device, DeviceLimits
 from oscine_engine.runtime.graphs import Inputs
@@ -63,9 +64,9 @@ class Stopwatch:
 class Talk:
     """A stream that never ends, and its listener."""
 
-    def __init__(self, core: Core, seed: int, voice: str) -> None:
+    def __init__(self, core: Core, seed: int, voice: ReadyVoice) -> None:
         self.core, self.audio_s = core, 0.0
-        self.stream: Stream = core.admit(StreamOptions(voice, seed, False), self.deliver)
+        self.stream: Stream = core.admit(StreamOptions(voice.name, seed, False), self.deliver, voice)
         self.taken = 0
 
     def deliver(self, event: PortEvent) -> None:
@@ -96,10 +97,15 @@ def make(options: argparse.Namespace, events: list[Trace]) -> Device:
 
 def steps(device: Device) -> Iterator[Any]:
     """Whatever has a step of fixed shape as its `run`: on a CPU that is the device's work."""
-    for runner in (device.lm, device.flow, device.vocoder):
-        for tables in vars(runner).values():
-            if isinstance(tables, dict):
-                yield from (step for step in tables.values() if hasattr(step, "run"))
+    found = [table for runner in (device.lm, device.flow, device.vocoder) for table in vars(runner).values()]
+    while found:
+        match found.pop():
+            case dict() as table:
+                found += table.values()
+            case list() as several:
+                found += several
+            case step if hasattr(step, "run"):
+                yield step
 
 
 def drive(options: argparse.Namespace) -> bool:
@@ -138,7 +144,7 @@ def drive(options: argparse.Namespace) -> bool:
     watch.wrap(core, "_views", "views")
     for runner, name in ((device.lm, "lm"), (device.flow, "flow"), (device.vocoder, "vocoder")):
         watch.wrap(runner, "step", f"step of {name}")
-    voice = next(iter(device.voices))
+    voice = device.book.ready[0]
     talks = [Talk(core, seed, voice) for seed in range(options.streams)]
     start = time.perf_counter()
     rows: list[tuple[Stage, int, float, dict[str, float]]] = []

@@ -13,6 +13,7 @@ from oscine_engine.runtime.device import Device, Load
 from oscine_engine.runtime.trace import Observe
 from oscine_engine.settings import EngineSettings
 from oscine_engine.text.front_end import FrontEnd
+from oscine_engine.voices.store import VoiceStore
 
 __all__ = ["Engine", "EngineSettings", "Load"]
 
@@ -24,9 +25,10 @@ class Engine(Front):
     """
 
     def __init__(self, checkpoint: Checkpoint, settings: EngineSettings, observe: Observe | None = None) -> None:
+        store = None if settings.voices is None else VoiceStore(settings.voices)
         lm = None if settings.vllm is None else starter(checkpoint.config, settings.vllm, settings.device)
         self._device = Device(
-            checkpoint, settings, settings.device, precision=settings.precision, lm=lm, observe=observe
+            checkpoint, settings, settings.device, precision=settings.precision, store=store, lm=lm, observe=observe
         )
         super().__init__(
             self._device.loop,
@@ -34,6 +36,7 @@ class Engine(Front):
             {name: VoiceInfo(voice.language, voice.description) for name, voice in self._device.voices.items()},
             self._device.sample_rate,
             settings.session,
+            store=store,
         )
 
     @classmethod

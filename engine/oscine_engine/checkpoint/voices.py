@@ -16,7 +16,8 @@ from torch import Tensor
 
 from oscine_engine.errors import CheckpointError, InvalidInput
 from oscine_engine.text.marks import END_OF_PROMPT
-from oscine_engine.voices.prompt import Language, VoicePrompt
+from oscine_engine.voices.language import Language
+from oscine_engine.voices.prompt import VoicePrompt
 
 _NEEDED = ("flow_prompt_speech_token", "prompt_speech_feat", "flow_embedding")
 _LM_SPEECH = "llm_prompt_speech_token"

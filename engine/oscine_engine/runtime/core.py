@@ -21,6 +21,7 @@ from oscine_engine.events import Audio, Done, Flushed, Stats
 from oscine_engine.planner import Begin, End, Ids, Step
 from oscine_engine.port import Deliver, Progress, StreamOptions
 from oscine_engine.runtime import trace
+from oscine_engine.runtime.book import ReadyVoice
 from oscine_engine.runtime.lane import Lane, Segment
 from oscine_engine.runtime.listener import Listener
 from oscine_engine.runtime.stages import Chunk, Prospect, Stages
@@ -103,14 +104,14 @@ class Core:
         self._under_way: list[_Taken] = []
         """Ticks that were not waited for, and the last one."""
 
-    def admit(self, options: StreamOptions, deliver: Deliver) -> Stream:
+    def admit(self, options: StreamOptions, deliver: Deliver, voice: ReadyVoice) -> Stream:
         """Let a stream in. Raises Overloaded with a hint, or InvalidInput for a voice that can never fit."""
         now = self._clock()
         refusal = self._door.ask(self._views(now), self.costs, now, self.bounds.limits, self.bounds.pace)
         if refusal is not None:
             raise Overloaded(f"{refusal.reason}; try again", refusal.retry_after_s)
-        lane = Lane(self.stages.voices.pin(options.voice), credit=self._credit)
-        stream = Stream(options, deliver, lane, Listener(self._rate, arrived=now), stale=False)
+        lane = Lane(self.stages.voices.pin(voice), credit=self._credit)
+        stream = Stream(options, deliver, voice, lane, Listener(self._rate, arrived=now), stale=False)
         self.streams.append(stream)
         self._touch(stream)
         return stream

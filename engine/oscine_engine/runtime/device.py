@@ -36,8 +36,8 @@ from oscine_engine.lm.packed import page_shape as lm_page_shape
 from oscine_engine.lm.port import LanguageModel
 from oscine_engine.lm.runner import LMRunner
 from oscine_engine.lm.speculation import Drafter
-from oscine_engine.port import StreamOptions
 from oscine_engine.runtime import warm_up
+from oscine_engine.runtime.book import ReadyVoice, VoiceBook
 from oscine_engine.runtime.core import Bounds, Clock, Core
 from oscine_engine.runtime.device_loop import DeviceLoop
 from oscine_engine.runtime.lane import Segment
@@ -54,6 +54,7 @@ from oscine_engine.text.front_end import FrontEnd
 from oscine_engine.vocoder.graphed import GraphedVocoder
 from oscine_engine.vocoder.runner import VocoderRunner
 from oscine_engine.voices.prompt import VoicePrompt, aligned
+from oscine_engine.voices.store import VoiceStore
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +69,8 @@ LM_PAGE_TOKENS = 256
 LM_POSITIONS_PER_ID = 2
 """Positions of the language model's cache per speech id: itself and its share of text and prompt, with room."""
 
+REFERENCE_POSITIONS_PER_ID = 4 / 3
+"""Besides, for the longest reference that can be registered: its ids and its words."""
 
 WORKING_BYTES = 8 << 30
 """Of a GPU's memory, for graphs, activations and libraries."""
@@ -75,15 +78,10 @@ MEMORY_SHARE = 0.9
 """Of what is free besides, the part that pages take."""
 PROGRESS_S = 2.0
 """Between two lines of progress."""
+IDLE_VOICES = 16
+"""Of a store, that may be kept ready beyond those that streams speak in."""
 READ_AHEAD = 2
 """Segments of a stream that may hold language model pages at once."""
-
-
-class Prompts(NamedTuple):
-    """One voice before sentences read whole and before those read as they come."""
-
-    whole: Prompt
-    interleaved: Prompt
 
 
 class Load(NamedTuple):
@@ -109,6 +107,7 @@ class Device:
         graphed: bool | None = None,
         head_start: int = HEAD_START,
         warmed: bool | None = None,
+        store: VoiceStore | None = None,
         lm: Callable[[int, int], LanguageModel] | None = None,
         drafter: Callable[[PagePool], Drafter] | None = None,
         forced_acceptance: float | None = None,
@@ -120,7 +119,8 @@ class Device:
 
         precision: see `Precision`; float32 where nothing is graphed. graphed: whether steps have fixed shapes and
         become CUDA graphs; None: on a GPU. head_start: new tokens in a stream's first chunk, at most 22. warmed:
-        whether `start` says everyday sentences to nobody first; None: on a GPU. lm: makes a language model that is
+        whether `start` says everyday sentences to nobody first; None: on a GPU. store: voices besides the model's own.
+        lm: makes a language model that is
         computed elsewhere, for so many streams and positions of each; else it is computed here. drafter: makes what
         guesses the next speech ids, for streams whose keys and values are in the given pool; only where steps have
         fixed shapes.
@@ -137,19 +137,26 @@ class Device:
         self._warm_texts: list[list[int]] = []
         dtype: torch.dtype = getattr(torch, precision if self._graphed else "float32")
         self._longest = MAX_SEGMENT_S * config.flow.input_frame_rate
-        self._positions = -(-self._longest * LM_POSITIONS_PER_ID // LM_PAGE_TOKENS) * LM_PAGE_TOKENS
+        positions = self._longest * (LM_POSITIONS_PER_ID + (REFERENCE_POSITIONS_PER_ID if store is not None else 0))
+        self._positions = -(-int(positions) // LM_PAGE_TOKENS) * LM_PAGE_TOKENS
         chunk_tokens = config.flow.dit.static_chunk_size // config.flow.token_mel_ratio
-        self._voices = {name: aligned(voice, chunk_tokens, head_start) for name, voice in checkpoint.voices.items()}
+        self._chunk_tokens = chunk_tokens
+        self._voices = {name: self._cut(voice) for name, voice in checkpoint.voices.items()}
 
         def whole_chunks(tokens: int) -> int:
             return max(0, tokens - config.flow.pre_lookahead_len) // chunk_tokens
 
         sizes = [voice.flow_speech_tokens.numel() for voice in self._voices.values()]
+        if store is not None:
+            # The longest that can be registered, with as much left open as can be.
+            sizes += [self._longest + config.flow.pre_lookahead_len + chunk_tokens - 1]
         opens = [size - whole_chunks(size) * chunk_tokens for size in sizes]
         own_pages = -(-(self._longest + max(opens, default=0)) // chunk_tokens)
         page_bytes = math.prod(flow_page_shape(config.flow, config.n_timesteps)) * dtype.itemsize
         voice_sizes = [whole_chunks(size) for size in sizes]
-        voice_pages = min(sum(voice_sizes), max(self._limits.voice_bytes // page_bytes, *voice_sizes, 0))
+        budget = max(self._limits.voice_bytes // page_bytes, *voice_sizes, 0)
+        voice_pages = budget if store is not None else min(sum(voice_sizes), budget)
+        most_voices = len(self._voices) + (streams + IDLE_VOICES if store is not None else 0)
         noise, sines = checkpoint.noise, checkpoint.noise.sine_waves(MAX_SEGMENT_S * config.vocoder.sampling_rate)
         self.lm: LanguageModel
         self.flow: FlowStreams
@@ -187,22 +194,21 @@ class Device:
                 config.n_timesteps,
                 noise.rand_noise,
                 max_streams=streams,
-                max_prefixes=max(len(self._voices), streams),
+                max_prefixes=max(most_voices, streams),
                 dtype=dtype,
             )
         else:
             self.flow = FlowRunner(checkpoint.flow, flow_pool, config.n_timesteps, noise.rand_noise)
-        self.voice_cache = VoiceCache(self.flow, self._voices, voice_pages, self._longest)
+        self.voice_cache = VoiceCache(self.flow, voice_pages, most_voices, self._longest)
         self.sample_rate = config.vocoder.sampling_rate
         self._silent_ids = config.silence
         self._tokenizer = checkpoint.tokenizer
         self._front_end = FrontEnd(config.text.front_end, checkpoint.tokenizer)
-        self._prompts: dict[str, Prompts] = {}
-        self._loudness: dict[str, float] = {}
+        self.book = VoiceBook(self._voices, self._read, store)
         self._costs = costs
         self._observe = observe
         self._clock = clock
-        self.loop = DeviceLoop(self.make_core)
+        self.loop = DeviceLoop(self.make_core, self.book)
 
     def _native(
         self,
@@ -235,6 +241,7 @@ class Device:
         model: Path | None = None,
         limits: DeviceLimits | None = None,
         *,
+        voices: Path | None = None,
         lm_file: LMFile = "llm",
         vllm: Path | None = None,
         device: str = "cpu",
@@ -244,13 +251,15 @@ class Device:
     ) -> Self:
         """Load a model directory, or the embedded voice. Takes seconds; nothing runs yet.
 
-        vllm: a directory of `checkpoint.merged`, whose model vLLM then computes; starting it takes a minute. threads:
-        CPU threads of one tick, set for the whole process. Raises CheckpointError for a model that does not fit.
+        voices: the folder of a voice store. vllm: a directory of `checkpoint.merged`, whose model vLLM then computes;
+        starting it takes a minute. threads: CPU threads of one tick, set for the whole process. Raises CheckpointError
+        for a model that does not fit.
         """
         torch.set_num_threads(threads)
         checkpoint = load(model, device=device, lm_file=lm_file)
         lm = None if vllm is None else vllm_engine.starter(checkpoint.config, vllm, device)
-        return cls(checkpoint, limits, device, precision=precision, lm=lm, observe=observe)
+        store = None if voices is None else VoiceStore(voices)
+        return cls(checkpoint, limits, device, precision=precision, store=store, lm=lm, observe=observe)
 
     @property
     def port(self) -> DeviceLoop:
@@ -304,9 +313,7 @@ class Device:
 
     def read_prompts(self) -> None:
         """Turn the voices' texts into ids. Loads dictionaries if there are transcripts: not for the loop's thread."""
-        for name, voice in self._voices.items():
-            self._prompts[name] = self._read(voice)
-            self._loudness[name] = speech_level(voice.mel.numpy())
+        self.book.read()
         if self._warmed and self._voices:
             texts = [text for text in warm_up.SENTENCES if self._front_end.speakable(text)]
             self._warm_texts = [self._front_end.whole(text) for text in texts]
@@ -320,8 +327,9 @@ class Device:
             if isinstance(runner, GraphedLM | GraphedFlow | GraphedVocoder):
                 _capture(runner)
         costs = self._costs or measure(self.lm, self.flow, self.vocoder, limits.max_streams, stepped=self._graphed)
-        self.voice_cache.warm(self._voices)
-        frames = [config.token_mel_ratio * voice.flow_speech_tokens.numel() for voice in self._voices.values()]
+        voices = self.book.ready
+        self.voice_cache.warm(voices)
+        frames = [config.token_mel_ratio * voice.tokens for voice in voices]
         pace = Pace(
             ids_per_s=config.input_frame_rate,
             euler_steps=self.flow.n_timesteps,
@@ -342,30 +350,34 @@ class Device:
             observe=self._observe,
         )
         if self._warm_texts:
-            warm_up.speak(core, next(iter(self._voices)), self._warm_texts)
+            warm_up.speak(core, voices[0], self._warm_texts)
         self.lm.wake = lambda: self.loop.ping(core.look)
         return core
 
     def _prompt_rows(self) -> int:
         """Rows the language model reads before its first id: the longest prompt, and the text of the longest sentence,
         of which so much goes with its speech as where the two are interleaved."""
-        rows = [len(p.prefix) + len(p.transcript) + len(p.speech) for p, _ in self._prompts.values()]
+        prompts = [voice.whole for voice in self.book.ready]
+        rows = [len(p.prefix) + len(p.transcript) + len(p.speech) for p in prompts]
         return max(rows, default=0) + self._longest * self.lm.layout.text_block // self.lm.layout.speech_block
 
-    def _read(self, voice: VoicePrompt) -> Prompts:
+    def _cut(self, voice: VoicePrompt) -> VoicePrompt:
+        return aligned(voice, self._chunk_tokens, self._head_start)
+
+    def _read(self, key: str, voice: VoicePrompt) -> ReadyVoice:
         short = whole = Prompt(tuple(self._tokenizer.encode(voice.prompt_text)))
         if voice.lm_speech_tokens.numel():
             # An interleaved start would have to wait for the text of this speech (it is laid in blocks of its own).
             transcript = tuple(self._front_end.whole(voice.transcript))
             whole = replace(short, transcript=transcript, speech=tuple(voice.lm_speech_tokens.tolist()))
-        return Prompts(whole, short)
+        return ReadyVoice(key, self._cut(voice), whole, short, speech_level(voice.mel.numpy()))
 
-    def _rules(self, options: StreamOptions) -> GuardRules:
+    def _rules(self, stream: Stream) -> GuardRules:
         config = self.flow.config
         return GuardRules(
             sample_rate=self.sample_rate,
-            loudness=self._loudness[options.voice],
-            trim=options.trim,
+            loudness=stream.voice.loudness,
+            trim=stream.options.trim,
             silent_ids=self._silent_ids,
             slow_pace=self.lm.layout.max_ratio / 2,
             lookahead=config.pre_lookahead_len,
@@ -374,15 +386,14 @@ class Device:
         )
 
     def _open_segment(self, stream: Stream, whole: bool, seed: int) -> Segment:
-        prompts = self._prompts[stream.options.voice]
-        prompt = prompts.whole if whole else prompts.interleaved
+        prompt = stream.voice.whole if whole else stream.voice.interleaved
         return Segment(
             index=stream.begun,
             prompt=prompt,
             interleaved=not whole,
             lm=self.lm.open(prompt, mode="whole" if whole else "interleaved", seed=seed, limit=self._longest),
             vocoder=self.vocoder.open(),
-            guard=SegmentGuard(self._rules(stream.options), seed),
+            guard=SegmentGuard(self._rules(stream), seed),
             draws=[(0, seed)],
         )
 

@@ -25,6 +25,7 @@ from typing import TypeAlias
 from oscine_engine.errors import Cancelled, InternalError, OscineError, Unavailable
 from oscine_engine.planner import Step
 from oscine_engine.port import Deliver, StreamOptions
+from oscine_engine.runtime.book import ReadyVoice, VoiceBook
 from oscine_engine.runtime.core import Core
 from oscine_engine.runtime.memory import give_back
 from oscine_engine.runtime.stream import Stream
@@ -70,11 +71,12 @@ class DeviceLoop:
     """The `Port` in this process. Start with `start`, stop with `close`; all else may be called from any thread.
 
     make_core: called in the loop's thread before the first command; it may take its time, and what it raises `start`
-    raises.
+    raises. book: asked for voices outside that thread.
     """
 
-    def __init__(self, make_core: Callable[[], Core]) -> None:
+    def __init__(self, make_core: Callable[[], Core], book: VoiceBook) -> None:
         self._make_core = make_core
+        self._book = book
         self._core: Core | None = None
         self._commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
         self._gate = threading.Lock()
@@ -110,21 +112,27 @@ class DeviceLoop:
     async def open(self, options: StreamOptions, deliver: Deliver) -> LoopStream:
         """Admit a stream, between two ticks.
 
-        Raises Overloaded with a hint, InvalidInput for a voice that can never fit, Unavailable once the loop has
-        failed, Cancelled before `start` and after `close`.
+        Raises Overloaded with a hint, UnknownVoice, InvalidInput for a voice that can never fit, Unavailable once the
+        loop has failed, Cancelled before `start` and after `close`.
         """
         answer: Future[Stream] = Future()
-        core = self._core
-        if core is None or not self._post(lambda: self._admit(core, options, deliver, answer)):
-            if self.failed:
-                raise Unavailable("the engine has failed; restart it")
-            raise Cancelled("the engine is not running: open sessions inside its `async with` block")
+        core, book = self._core, self._book
+        if core is None or not self.serving:
+            raise self._refusal()
+        voice = await asyncio.to_thread(book.get, options.voice) if book.waits else book.get(options.voice)
+        if not self._post(lambda: self._admit(core, options, deliver, voice, answer)):
+            raise self._refusal()
         try:
             stream = await asyncio.wrap_future(answer)
         except asyncio.CancelledError:
             answer.add_done_callback(lambda done: self._abandon(core, done))
             raise
         return LoopStream(self._post, core, stream)
+
+    def _refusal(self) -> OscineError:
+        if self.failed:
+            return Unavailable("the engine has failed; restart it")
+        return Cancelled("the engine is not running: open sessions inside its `async with` block")
 
     def ping(self, answer: Callable[[], object]) -> bool:
         """Run `answer` in the loop's thread between two ticks: a sign of life. False, and nothing, if it has ended."""
@@ -137,11 +145,13 @@ class DeviceLoop:
             self._commands.put(command)
             return True
 
-    def _admit(self, core: Core, options: StreamOptions, deliver: Deliver, answer: Future[Stream]) -> None:
+    def _admit(
+        self, core: Core, options: StreamOptions, deliver: Deliver, voice: ReadyVoice, answer: Future[Stream]
+    ) -> None:
         if not answer.set_running_or_notify_cancel():
             return
         try:
-            answer.set_result(core.admit(options, deliver))
+            answer.set_result(core.admit(options, deliver, voice))
         except OscineError as error:
             answer.set_exception(error)
         except Exception as error:

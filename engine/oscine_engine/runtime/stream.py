@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oscine_engine.port import Deliver, Progress, StreamOptions
+from oscine_engine.runtime.book import ReadyVoice
 from oscine_engine.runtime.lane import Lane, Segment
 from oscine_engine.runtime.listener import Listener
 from oscine_engine.scheduler.views import StreamView
@@ -29,6 +30,7 @@ class Stream:
 
     options: StreamOptions
     deliver: Deliver
+    voice: ReadyVoice
     lane: Lane
     listener: Listener
     view: StreamView = UNSEEN

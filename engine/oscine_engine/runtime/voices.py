@@ -9,31 +9,33 @@
 
 A voice counts with all its pages from the moment it begins to be built, so a build never runs out of room. Only a voice
 nobody holds is evicted, the one unused for longest first. Who cannot be made room for is refused, never waited for.
+Voices of a store come and go, so their number has a bound as well, above that of streams: those in use never reach it.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import torch
 
 from oscine_engine.errors import InvalidInput, Overloaded
 from oscine_engine.flow.stream import FlowPrefix, FlowStream
 from oscine_engine.flow.streams import FlowStreams
-from oscine_engine.voices.prompt import VoicePrompt
+from oscine_engine.runtime.book import ReadyVoice
 
 
 class CachedVoice:
-    """One voice's place in the cache. pages: what it takes in the end. holders: open streams that speak in it.
+    """One voice's place in the cache. key: of what it sounds like, which may have several names. pages: what it takes
+    in the end. holders: open streams that speak in it.
 
     prompt: its finished chunks on their way; prefix: what they became. At most one of both is set, and both are None in
     a voice that was evicted or spoilt.
     """
 
-    __slots__ = ("holders", "name", "open_tokens", "pages", "prefix", "prompt", "prompt_frames")
+    __slots__ = ("holders", "key", "name", "open_tokens", "pages", "prefix", "prompt", "prompt_frames")
 
-    def __init__(self, name: str, pages: int, prompt_tokens: int, flow: FlowStreams) -> None:
-        ratio = flow.config.token_mel_ratio
-        self.name = name
+    def __init__(self, ready: ReadyVoice, pages: int, flow: FlowStreams) -> None:
+        ratio, prompt_tokens = flow.config.token_mel_ratio, ready.tokens
+        self.key, self.name = ready.key, ready.name
         self.pages = pages
         self.holders = 0
         self.prompt_frames = ratio * prompt_tokens
@@ -49,15 +51,15 @@ class CachedVoice:
 
 
 class VoiceCache:
-    """Belongs to the loop's thread, as do the pages. `max_pages`: the budget, of the flow's pool.
+    """Belongs to the loop's thread, as do the pages. max_pages: the budget, of the flow's pool. max_voices: at once.
 
     longest: speech tokens that must fit the flow's fixed noise after the prompt.
     """
 
-    def __init__(self, flow: FlowStreams, voices: Mapping[str, VoicePrompt], max_pages: int, longest: int = 0) -> None:
+    def __init__(self, flow: FlowStreams, max_pages: int, max_voices: int, longest: int = 0) -> None:
         self._flow = flow
         self._longest = longest
-        self._voices = voices
+        self._max_voices = max_voices
         self.max_pages = max_pages
         self._cached: OrderedDict[str, CachedVoice] = OrderedDict()
         """Unused for longest first."""
@@ -70,25 +72,25 @@ class VoiceCache:
 
     @property
     def built(self) -> tuple[str, ...]:
-        """Names of the voices that are ready to speak, unused for longest first."""
-        return tuple(name for name, voice in self._cached.items() if voice.prefix is not None)
+        """Keys of the voices that are ready to speak, unused for longest first."""
+        return tuple(key for key, voice in self._cached.items() if voice.prefix is not None)
 
-    def pin(self, name: str) -> CachedVoice:
-        """The voice `name`, held until `unpin`; it begins to be built if it is not there.
+    def pin(self, ready: ReadyVoice) -> CachedVoice:
+        """The voice, held until `unpin`; it begins to be built if it is not there.
 
         Raises InvalidInput for a voice that can never fit, Overloaded while those in use leave no room for it.
         """
-        voice = self._cached.get(name)
+        voice = self._cached.get(ready.key)
         if voice is None:
-            voice = self._begin(name)
+            voice = self._begin(ready)
         voice.holders += 1
-        self._cached.move_to_end(name)
+        self._cached.move_to_end(ready.key)
         return voice
 
     def unpin(self, voice: CachedVoice) -> None:
         voice.holders -= 1
-        if self._cached.get(voice.name) is voice:
-            self._cached.move_to_end(voice.name)
+        if self._cached.get(voice.key) is voice:
+            self._cached.move_to_end(voice.key)
 
     def steps_left(self, voice: CachedVoice) -> int:
         """Euler steps until it is built."""
@@ -114,16 +116,16 @@ class VoiceCache:
 
     def spoil(self, voice: CachedVoice) -> None:
         """Drop a voice whose build failed; its holders still have to be ended."""
-        if self._cached.get(voice.name) is voice:
+        if self._cached.get(voice.key) is voice:
             self._drop(voice)
 
-    def warm(self, names: Iterable[str]) -> None:
+    def warm(self, voices: Iterable[ReadyVoice]) -> None:
         """Build those of the voices that fit together, in this order, at once. Bad ones are left for who asks."""
-        for name in names:
-            if name in self._cached or self._held + self._size(name) > self.max_pages:
+        for ready in voices:
+            if ready.key in self._cached or self._held + self._size(ready) > self.max_pages:
                 continue
             try:
-                voice = self._begin(name)
+                voice = self._begin(ready)
             except InvalidInput:
                 continue
             try:
@@ -140,12 +142,12 @@ class VoiceCache:
         for voice in list(self._cached.values()):
             self._drop(voice)
 
-    def _size(self, name: str) -> int:
-        return self._flow.prompt_pages(self._voices[name].flow_speech_tokens.numel())
+    def _size(self, ready: ReadyVoice) -> int:
+        return self._flow.prompt_pages(ready.tokens)
 
     @torch.no_grad()
-    def _begin(self, name: str) -> CachedVoice:
-        prompt, size = self._voices[name], self._size(name)
+    def _begin(self, ready: ReadyVoice) -> CachedVoice:
+        prompt, size, name = ready.prompt, self._size(ready), ready.name
         if size > self.max_pages:
             raise InvalidInput(
                 f"voice {name!r} needs {size} pages of memory, and {self.max_pages} are set aside for voices"
@@ -155,13 +157,13 @@ class VoiceCache:
             most = (self._flow.max_tokens - self._longest) / self._flow.config.input_frame_rate
             raise InvalidInput(f"voice {name!r} has too long a prompt; {most:.0f} s is the most that fits")
         self._make_room(size, name)
-        voice = CachedVoice(name, size, tokens.numel(), self._flow)
+        voice = CachedVoice(ready, size, self._flow)
         stream = self._flow.prompt(tokens, prompt.mel, prompt.embedding)
         if self._flow.ready(stream):
             voice.prompt = stream
         else:
             voice.prefix = self._flow.prefix(stream)
-        self._cached[name] = voice
+        self._cached[ready.key] = voice
         self._held += size
         return voice
 
@@ -170,12 +172,12 @@ class VoiceCache:
         if self._held - sum(voice.pages for voice in idle) + size > self.max_pages:
             raise Overloaded(f"the voices in use leave no memory for voice {name!r}; try again", 1.0)
         for voice in idle:
-            if self._held + size <= self.max_pages:
+            if self._held + size <= self.max_pages and len(self._cached) < self._max_voices:
                 return
             self._drop(voice)
 
     def _drop(self, voice: CachedVoice) -> None:
-        del self._cached[voice.name]
+        del self._cached[voice.key]
         self._held -= voice.pages
         if voice.prompt is not None:
             self._flow.close(voice.prompt)

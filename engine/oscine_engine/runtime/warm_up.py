@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from oscine_engine.errors import Cancelled, OscineError, RunAway
 from oscine_engine.planner import Begin, End, Ids
 from oscine_engine.port import PortEvent, StreamOptions
+from oscine_engine.runtime.book import ReadyVoice
 from oscine_engine.runtime.core import Core
 from oscine_engine.runtime.stream import Stream
 
@@ -25,7 +26,7 @@ LONGEST_S = 3.0
 """Of each sentence; then all stages have had their first chunk, a whole one and more."""
 
 
-def speak(core: Core, voice: str, texts: Sequence[Sequence[int]]) -> None:
+def speak(core: Core, voice: ReadyVoice, texts: Sequence[Sequence[int]]) -> None:
     """Say `texts`, ids of a sentence each, in every way there is. Leaves nothing behind but truer costs.
 
     Raises what a sentence fails with, unless the model just does not end it.
@@ -37,7 +38,7 @@ def speak(core: Core, voice: str, texts: Sequence[Sequence[int]]) -> None:
         _say(core, voice, texts[first : first + most])
 
 
-def _say(core: Core, voice: str, texts: Sequence[Sequence[int]]) -> None:
+def _say(core: Core, voice: ReadyVoice, texts: Sequence[Sequence[int]]) -> None:
     errors: list[OscineError] = []
 
     def deliver(event: PortEvent) -> None:
@@ -48,7 +49,7 @@ def _say(core: Core, voice: str, texts: Sequence[Sequence[int]]) -> None:
     observe, core.observe = core.observe, None
     try:
         for seed, text in enumerate(texts):
-            stream = core.admit(StreamOptions(voice, seed, True), deliver)
+            stream = core.admit(StreamOptions(voice.name, seed, True), deliver, voice)
             streams.append(stream)
             core.speak(stream, [Begin(whole=seed % 2 == 0), Ids(tuple(text)), End()], end=True)
         while core.turn() or core.wait():

@@ -1,14 +1,12 @@
 """A voice as the models see it."""
 
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from oscine_engine.errors import InvalidInput
-
-Language = Literal["en", "zh"]
+from oscine_engine.voices.language import Language
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,7 +12,8 @@ from oscine_engine.features import mel24k, resample
 from oscine_engine.voices import forms, transcript
 from oscine_engine.voices.encoders import RATE as ENCODER_RATE
 from oscine_engine.voices.encoders import Encoders
-from oscine_engine.voices.prompt import Language, VoicePrompt
+from oscine_engine.voices.language import Language
+from oscine_engine.voices.prompt import VoicePrompt
 from oscine_engine.voices.recording import inspect
 
 MEL_RATE = 24000

@@ -9,24 +9,16 @@ What was acknowledged is there after any crash, and nobody ever reads half a voi
   one writer at a time, and whoever finds a file that no row names may delete it while holding the lock.
 * A file is written under another name, synchronised and renamed; then its folder is synchronised; then the row is
   committed, with SQLite synchronising too. A row therefore never names a file that is not whole.
-* To remove a voice its row goes first. A crash in between leaves a file that no row names, which `tidy` deletes; it
-  runs when a store is opened for writing.
+* To remove a voice its row goes first. A crash in between leaves a file that no row names, which `tidy` deletes.
 * Readers take no lock (SQLite's write-ahead log) and check the digest of what they read.
-
-Names belong to an owner; the owner "" is everybody's. Somebody sees what is theirs and what is everybody's, and of two
-voices of one name their own.
 """
 
-import contextlib
 import hashlib
 import os
 import re
-import sqlite3
-import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -34,75 +26,32 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 from oscine_engine.errors import InvalidInput, StoreError, UnknownVoice
-from oscine_engine.voices.prompt import Language, VoicePrompt
+from oscine_engine.voices.catalogue import COLUMNS, Catalogue, StoredVoice, unknown
+from oscine_engine.voices.prompt import VoicePrompt
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 CACHED_BYTES = 256 << 20
 """Of arrays that are kept in memory: some hundred voices."""
-BUSY_S = 30.0
-"""A writer waits so long for another one."""
-_VERSION = 1
-_SCHEMA = """
-CREATE TABLE voices (
-    owner TEXT NOT NULL,
-    name TEXT NOT NULL,
-    language TEXT NOT NULL,
-    description TEXT NOT NULL,
-    prompt_text TEXT NOT NULL,
-    transcript TEXT NOT NULL,
-    seconds REAL NOT NULL,
-    created REAL NOT NULL,
-    digest TEXT NOT NULL,
-    bytes INTEGER NOT NULL,
-    PRIMARY KEY (owner, name)
-) WITHOUT ROWID;
-CREATE INDEX voices_digest ON voices (digest);
-"""
-_COLUMNS = "owner, name, language, description, prompt_text, transcript, seconds, created, digest, bytes"
 _ARRAYS = ("lm_speech_tokens", "flow_speech_tokens", "mel", "embedding")
 _TOKEN_RATE = 25
 
 
-@dataclass(frozen=True, slots=True)
-class StoredVoice:
-    """What a store knows of a voice without its arrays. seconds: of its reference. created: Unix time."""
-
-    owner: str
-    name: str
-    language: Language
-    description: str
-    prompt_text: str
-    transcript: str
-    seconds: float
-    created: float
-    digest: str
-    bytes: int
-
-
-class VoiceStore:
-    """One folder of voices, which any number of processes may read and write. May be used from several threads.
+class VoiceStore(Catalogue):
+    """A catalogue and the arrays of its voices.
 
     Raises StoreError for a folder that cannot be used, and for voices whose files were damaged.
     """
 
     def __init__(self, folder: Path, *, cached_bytes: int = CACHED_BYTES) -> None:
-        self._folder = folder
+        super().__init__(folder)
         self._arrays = folder / "arrays"
-        self._lock = threading.Lock()
+        try:
+            self._arrays.mkdir(exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"the voice store {folder} cannot be used: {error}") from error
         self._cached: OrderedDict[str, VoicePrompt] = OrderedDict()
         """By digest, unused for longest first; names and words are of whoever asked first."""
         self._cached_bytes, self._most_bytes = 0, cached_bytes
-        try:
-            self._arrays.mkdir(parents=True, exist_ok=True)
-            self._rows = sqlite3.connect(
-                folder / "voices.sqlite3", timeout=BUSY_S, isolation_level=None, check_same_thread=False
-            )
-            self._prepare()
-        except (OSError, sqlite3.Error) as error:
-            raise StoreError(f"the voice store {folder} cannot be used: {error}") from error
-
-    def close(self) -> None:
-        self._rows.close()
 
     def add(self, voice: VoicePrompt, owner: str = "", *, replace_it: bool = False) -> StoredVoice:
         """Keep `voice` for good; it is there, whatever happens, once this returns.
@@ -133,9 +82,9 @@ class VoiceStore:
             if before is not None and not replace_it:
                 raise InvalidInput(f"there is a voice {voice.name!r} already; remove it first, or take another name")
             self._write(digest, packed)
-            values = [getattr(stored, name) for name in _COLUMNS.split(", ")]
+            values = [getattr(stored, name) for name in COLUMNS.split(", ")]
             marks = ", ".join("?" for _ in values)
-            self._rows.execute(f"INSERT OR REPLACE INTO voices ({_COLUMNS}) VALUES ({marks})", values)
+            self._rows.execute(f"INSERT OR REPLACE INTO voices ({COLUMNS}) VALUES ({marks})", values)
         if before is not None and before.digest != digest:
             self._forget(before.digest)
         return stored
@@ -145,20 +94,12 @@ class VoiceStore:
         with self._writing():
             stored = self._row(owner, name)
             if stored is None:
-                raise UnknownVoice(_unknown(name))
+                raise UnknownVoice(unknown(name))
             self._rows.execute("DELETE FROM voices WHERE owner = ? AND name = ?", (owner, name))
         self._forget(stored.digest)
         with self._lock:
             # What was deleted would stay in the log until it is full.
             self._rows.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
-    def find(self, name: str, owner: str = "") -> StoredVoice:
-        """The voice `name` as `owner` sees it. Raises UnknownVoice."""
-        with self._lock:
-            stored = self._row(owner, name) or (self._row("", name) if owner else None)
-        if stored is None:
-            raise UnknownVoice(_unknown(name))
-        return stored
 
     def get(self, name: str, owner: str = "") -> VoicePrompt:
         """The voice `name` as `owner` sees it, ready to speak. Raises UnknownVoice."""
@@ -182,16 +123,6 @@ class VoiceStore:
             transcript=stored.transcript,
         )
 
-    def list(self, owner: str = "") -> list[StoredVoice]:
-        """What `owner` sees, by name."""
-        with self._lock:
-            rows = self._rows.execute(
-                f"SELECT {_COLUMNS} FROM voices WHERE owner = ?1 OR (owner = '' AND name NOT IN "
-                "(SELECT name FROM voices WHERE owner = ?1)) ORDER BY name",
-                (owner,),
-            ).fetchall()
-        return [StoredVoice(*row) for row in rows]
-
     def tidy(self) -> int:
         """Delete files that no voice names, left behind by a crash; tells how many there were."""
         with self._writing():
@@ -200,47 +131,6 @@ class VoiceStore:
             for path in left:
                 path.unlink(missing_ok=True)
         return len(left)
-
-    def _prepare(self) -> None:
-        self._rows.execute("PRAGMA journal_mode = WAL")
-        self._rows.execute("PRAGMA synchronous = FULL")
-        self._rows.execute("PRAGMA secure_delete = ON")
-        (version,) = self._rows.execute("PRAGMA user_version").fetchone()
-        if version == 0:
-            with self._writing():
-                (version,) = self._rows.execute("PRAGMA user_version").fetchone()
-                if version == 0:
-                    for statement in _SCHEMA.split(";"):
-                        self._rows.execute(statement)
-                    self._rows.execute(f"PRAGMA user_version = {_VERSION}")
-        elif version != _VERSION:
-            raise StoreError(
-                f"the voice store {self._folder} was written by another version of this program (its format is "
-                f"{version}, {_VERSION} is expected)"
-            )
-
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[None]:
-        """SQLite's write lock, from now until the commit; what was changed is undone if this fails."""
-        with self._lock:
-            try:
-                self._rows.execute("BEGIN IMMEDIATE")
-            except sqlite3.Error as error:
-                raise StoreError(f"the voice store cannot be written to: {error}") from error
-            try:
-                yield
-                self._rows.execute("COMMIT")
-            except BaseException as error:
-                self._rows.execute("ROLLBACK")
-                if isinstance(error, OSError | sqlite3.Error):
-                    raise StoreError(f"the voice could not be stored: {error}") from error
-                raise
-
-    def _row(self, owner: str, name: str) -> StoredVoice | None:
-        row = self._rows.execute(
-            f"SELECT {_COLUMNS} FROM voices WHERE owner = ? AND name = ?", (owner, name)
-        ).fetchone()
-        return None if row is None else StoredVoice(*row)
 
     def _path(self, digest: str) -> Path:
         return self._arrays / f"{digest}.safetensors"
@@ -315,7 +205,3 @@ def _synchronise(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _unknown(name: str) -> str:
-    return f"there is no voice {name!r}"

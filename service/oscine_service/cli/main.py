@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from oscine_service.cli import convert, early, text
+from oscine_service.cli import convert, early, text, voices
 from oscine_service.cli.engine_options import EngineOptions
 
 if TYPE_CHECKING:
@@ -99,9 +99,7 @@ def _command(options: argparse.Namespace) -> Coroutine[Any, Any, None]:
     # Each imports what it needs: only those with an engine in this process need networks.
     match options.command:
         case "voices":
-            from oscine_service.cli import voices
-
-            return voices.voices(options.engine.values(options)["model"])
+            return voices.voices(options)
         case "convert":
             return convert.convert(options)
         case "text":
@@ -240,17 +238,21 @@ def _parser() -> argparse.ArgumentParser:
     showing = commands.add_parser("demo", help="serve, stream a text in word by word over gRPC, write the speech")
     showing.add_argument("-o", "--output", type=_output, metavar="FILE", default="out/demo.wav")
 
-    listing = commands.add_parser("voices", help="list the voices of a model")
-
+    voices.add_arguments(commands.add_parser("voices", help=voices.HELP))
     text.add_arguments(commands.add_parser("text", help=text.HELP))
     convert.add_arguments(commands.add_parser("convert", help="convert a model, or its language model for vLLM"))
 
-    for command in (serving, saying, showing, listing):
+    for command in (serving, saying, showing):
         engine = EngineOptions(command)
         command.set_defaults(engine=engine)
         engine.add("--model", None, "model directory (default: the embedded voice)", type=Path, metavar="DIR")
-        if command is listing:
-            continue
+        engine.add(
+            "--voices",
+            voices.store_folder(),
+            f"folder of a voice store, whose voices can be named as well (default: ${voices.STORE})",
+            type=Path,
+            metavar="DIR",
+        )
         engine.add("--lm-file", "llm", "which language model to load (default {})", choices=["llm", "llm.rl"])
         if command is serving:
             engine.add(

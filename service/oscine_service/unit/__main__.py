@@ -15,6 +15,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m oscine_service.unit")
     child.add_arguments(parser)
     parser.add_argument("--model", type=Path)
+    parser.add_argument("--voices", type=Path)
     parser.add_argument("--lm-file", choices=["llm", "llm.rl"], default="llm")
     parser.add_argument("--vllm", type=Path)
     parser.add_argument("--device", default="cpu")
@@ -34,6 +35,7 @@ def _load(options: argparse.Namespace) -> "Device":
     return Device.load(
         options.model,
         limits,
+        voices=options.voices,
         lm_file=options.lm_file,
         vllm=options.vllm,
         device=child.pinned(options.device),

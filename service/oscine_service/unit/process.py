@@ -37,6 +37,8 @@ def command(settings: EngineSettings, socket: Path) -> list[str]:
     arguments += ["--max-streams", str(settings.max_streams), "--max-waiting", str(settings.max_waiting_s)]
     arguments += ["--utilisation", str(settings.utilisation), "--voice-bytes", str(settings.voice_bytes)]
     arguments += ["--log-level", logging.getLevelName(logging.getLogger().getEffectiveLevel())]
+    if settings.voices is not None:
+        arguments += ["--voices", str(settings.voices)]
     if settings.vllm is not None:
         arguments += ["--vllm", str(settings.vllm)]
     return arguments if settings.model is None else [*arguments, "--model", str(settings.model)]

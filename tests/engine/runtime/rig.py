@@ -140,7 +140,9 @@ class Rig:
 
     def open(self, seed: int = 1, voice: str | None = None, trim: bool = False) -> tuple[Stream, Ear]:
         ear = Ear(self.clock)
-        stream = self.core.admit(StreamOptions(voice or self.voice, seed, trim), ear)
+        stream = self.core.admit(
+            StreamOptions(voice or self.voice, seed, trim), ear, self.device.book.get(voice or self.voice)
+        )
         self._ears.append((stream, ear))
         return stream, ear
 

@@ -114,7 +114,8 @@ async def rigged(checkpoint: Checkpoint, **options: object) -> dict[int, tuple[i
     device.read_prompts()
     core = device.make_core()
     voice = next(iter(device.voices))
-    streams = [core.admit(StreamOptions(voice, seed, False), lambda _: None) for seed in range(4)]
+    ready = device.book.get(voice)
+    streams = [core.admit(StreamOptions(voice, seed, False), lambda _: None, ready) for seed in range(4)]
     for place, stream in enumerate(streams):
         core.speak(stream, whole(words(4 + place)), end=True)
     while core.turn():

@@ -1,0 +1,143 @@
+"""What the voices of a store are called and whose they are: SQLite, no arrays, and so nothing heavy to import.
+
+Names belong to an owner; the owner "" is everybody's. Somebody sees what is theirs and what is everybody's, and of two
+voices of one name their own.
+"""
+
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from oscine_engine.errors import StoreError, UnknownVoice
+from oscine_engine.voices.language import Language
+
+BUSY_S = 30.0
+"""A writer waits so long for another one."""
+_VERSION = 1
+_SCHEMA = """
+CREATE TABLE voices (
+    owner TEXT NOT NULL,
+    name TEXT NOT NULL,
+    language TEXT NOT NULL,
+    description TEXT NOT NULL,
+    prompt_text TEXT NOT NULL,
+    transcript TEXT NOT NULL,
+    seconds REAL NOT NULL,
+    created REAL NOT NULL,
+    digest TEXT NOT NULL,
+    bytes INTEGER NOT NULL,
+    PRIMARY KEY (owner, name)
+) WITHOUT ROWID;
+CREATE INDEX voices_digest ON voices (digest);
+"""
+COLUMNS = "owner, name, language, description, prompt_text, transcript, seconds, created, digest, bytes"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVoice:
+    """What a store knows of a voice without its arrays. seconds: of its reference. created: Unix time."""
+
+    owner: str
+    name: str
+    language: Language
+    description: str
+    prompt_text: str
+    transcript: str
+    seconds: float
+    created: float
+    digest: str
+    bytes: int
+
+
+class Catalogue:
+    """One folder of voices, which any number of processes may read and write. May be used from several threads.
+
+    Raises StoreError for a folder that cannot be used.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._rows = sqlite3.connect(
+                folder / "voices.sqlite3", timeout=BUSY_S, isolation_level=None, check_same_thread=False
+            )
+            self._prepare()
+        except (OSError, sqlite3.Error) as error:
+            raise StoreError(f"the voice store {folder} cannot be used: {error}") from error
+
+    def close(self) -> None:
+        self._rows.close()
+
+    def find(self, name: str, owner: str = "") -> StoredVoice:
+        """The voice `name` as `owner` sees it. Raises UnknownVoice."""
+        with self._reading():
+            stored = self._row(owner, name) or (self._row("", name) if owner else None)
+        if stored is None:
+            raise UnknownVoice(unknown(name))
+        return stored
+
+    def list(self, owner: str = "") -> list[StoredVoice]:
+        """What `owner` sees, by name."""
+        with self._reading():
+            rows = self._rows.execute(
+                f"SELECT {COLUMNS} FROM voices WHERE owner = ?1 OR (owner = '' AND name NOT IN "
+                "(SELECT name FROM voices WHERE owner = ?1)) ORDER BY name",
+                (owner,),
+            ).fetchall()
+        return [StoredVoice(*row) for row in rows]
+
+    def _prepare(self) -> None:
+        self._rows.execute("PRAGMA journal_mode = WAL")
+        self._rows.execute("PRAGMA synchronous = FULL")
+        self._rows.execute("PRAGMA secure_delete = ON")
+        (version,) = self._rows.execute("PRAGMA user_version").fetchone()
+        if version == 0:
+            with self._writing():
+                (version,) = self._rows.execute("PRAGMA user_version").fetchone()
+                if version == 0:
+                    for statement in _SCHEMA.split(";"):
+                        self._rows.execute(statement)
+                    self._rows.execute(f"PRAGMA user_version = {_VERSION}")
+        elif version != _VERSION:
+            raise StoreError(
+                f"the voice store {self._folder} was written by another version of this program (its format is "
+                f"{version}, {_VERSION} is expected)"
+            )
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        with self._lock:
+            try:
+                yield
+            except sqlite3.Error as error:
+                raise StoreError(f"the voice store {self._folder} cannot be read: {error}") from error
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """SQLite's write lock, from now until the commit; what was changed is undone if this fails."""
+        with self._lock:
+            try:
+                self._rows.execute("BEGIN IMMEDIATE")
+            except sqlite3.Error as error:
+                raise StoreError(f"the voice store cannot be written to: {error}") from error
+            try:
+                yield
+                self._rows.execute("COMMIT")
+            except BaseException as error:
+                self._rows.execute("ROLLBACK")
+                if isinstance(error, OSError | sqlite3.Error):
+                    raise StoreError(f"the voice could not be stored: {error}") from error
+                raise
+
+    def _row(self, owner: str, name: str) -> StoredVoice | None:
+        row = self._rows.execute(f"SELECT {COLUMNS} FROM voices WHERE owner = ? AND name = ?", (owner, name)).fetchone()
+        return None if row is None else StoredVoice(*row)
+
+
+def unknown(name: str) -> str:
+    return f"there is no voice {name!r}"

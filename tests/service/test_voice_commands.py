@@ -1,0 +1,97 @@
+"""`oscine voices` and a service that speaks in what it made, as their users meet them."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from oscine_engine.checkpoint.voices import read_voices
+from oscine_engine.engine import Engine, EngineSettings
+from oscine_engine.errors import UnknownVoice
+from oscine_engine.events import Audio, Done, Mode, SessionRequest
+from oscine_engine.voices.store import VoiceStore
+
+TEXT = "The morning train to the coast was late again, so we walked along the river."
+
+
+def oscine(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, **({"OSCINE_VOICES": str(folder)} if folder else {})}
+    command = [sys.executable, "-m", "oscine_service.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The embedded voice, with a second of silence around it, as somebody records it."""
+    path = tmp_path_factory.mktemp("recording") / "mike.flac"
+    soundfile.write(path, asyncio.run(said()), 24000)
+    return path
+
+
+async def said() -> np.ndarray:
+    request = SessionRequest(voice="michael", seed=3, mode=Mode.SENTENCE)
+    async with Engine.load() as engine, await engine.open(request) as session:
+        await session.append(TEXT)
+        await session.finish()
+        parts = [event.samples async for event in session if isinstance(event, Audio)]
+    silence = np.zeros(24000, np.float32)
+    return np.concatenate([silence, *parts, silence])
+
+
+async def test_a_voice_is_added_spoken_in_exported_and_removed(recording: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "voices"
+    added = oscine("voices", "add", "mike", str(recording), "--transcript", TEXT, folder=folder)
+    assert (added.returncode, added.stderr) == (0, "")
+    assert added.stdout.startswith("mike: en, ")
+    listed = oscine("voices", folder=folder).stdout.splitlines()
+    assert [line.split()[0] for line in listed] == ["heart", "michael", "emma", "xiaoxiao", "yunxi", "mike"]
+    assert f"transcript   {TEXT}" in oscine("voices", "show", "mike", folder=folder).stdout
+
+    async with Engine.load(EngineSettings(voices=folder)) as engine:
+        for mode in (Mode.SENTENCE, Mode.INTERLEAVED):
+            async with await engine.open(SessionRequest(voice="mike", seed=1, mode=mode)) as session:
+                await session.append("It will rain in the evening.")
+                await session.finish()
+                events = [event async for event in session]
+            assert isinstance(events[-1], Done) and events[-1].stats.audio_s > 0.8
+
+        # What is added, replaced or removed while it runs counts from the next session on.
+        VoiceStore(folder).remove("mike")
+        with pytest.raises(UnknownVoice, match="mike"):
+            await engine.open(SessionRequest(voice="mike"))
+        assert oscine("voices", "add", "mike", str(recording), folder=folder).returncode == 0
+        async with await engine.open(SessionRequest(voice="mike", seed=1)) as session:
+            await session.append("Back again.")
+            await session.finish()
+            assert [event async for event in session if isinstance(event, Audio)]
+
+    exported = tmp_path / "mike.pt"
+    assert oscine("voices", "export", "mike", str(exported), folder=folder).returncode == 0
+    assert list(read_voices(exported, str)) == ["mike"]
+    assert oscine("voices", "remove", "mike", folder=folder).returncode == 0
+    imported = oscine("voices", "import", str(exported), folder=folder)
+    assert (imported.returncode, imported.stdout[:9]) == (0, "mike: en,")
+
+
+def test_what_cannot_be_done_is_said(recording: Path, tmp_path: Path) -> None:
+    text = tmp_path / "notes.txt"
+    text.write_text("not a sound")
+    cases = [
+        (("add", "mike", str(recording)), None, "OSCINE_VOICES"),
+        (("add", "heart", str(recording)), tmp_path, "take another name"),
+        (("add", "../mike", str(recording)), tmp_path, "cannot be called"),
+        (("add", "mike", str(text)), tmp_path, "not a readable audio file"),
+        (("add", "mike", str(tmp_path / "none.wav")), tmp_path, "none.wav"),
+        (("add", "mike", str(recording), "--transcript", "Yes."), tmp_path, "too short"),
+        (("show", "nobody"), tmp_path, "no voice 'nobody'"),
+        (("remove", "nobody"), tmp_path, "no voice 'nobody'"),
+    ]
+    for arguments, folder, reason in cases:
+        done = oscine("voices", *arguments, folder=folder)
+        assert (done.returncode, done.stdout) == (1, ""), arguments
+        assert reason in done.stderr and done.stderr.count("\n") == 1, (arguments, done.stderr)
