@@ -38,15 +38,19 @@ class Framer:
 
     def push(self, block: npt.ArrayLike) -> list[Frame]:
         """Add float samples [n], n >= 0; return the frames now complete. Raises CodecError on bad samples."""
+        start, samples = self.take(block)
+        size = self.frame_size
+        return [Frame(start + at, samples[at : at + size], size) for at in range(0, len(samples), size)]
+
+    def take(self, block: npt.ArrayLike) -> tuple[int, pcm.Samples]:
+        """As `push`, with all complete frames in one piece: where it starts, and its samples."""
         if self._finished:
             raise ValueError("this stream is finished; use a new Framer for the next one")
         samples = np.concatenate((self._rest, pcm.check(block)))
-        size = self.frame_size
-        whole = len(samples) - len(samples) % size
-        frames = [Frame(self._start + at, samples[at : at + size], size) for at in range(0, whole, size)]
+        whole = len(samples) - len(samples) % self.frame_size
+        start, self._start = self._start, self._start + whole
         self._rest = samples[whole:]
-        self._start += whole
-        return frames
+        return start, samples[:whole]
 
     def finish(self) -> Frame | None:
         """End the stream: the last partial frame padded with zeros, or None if nothing is left over."""

@@ -51,6 +51,15 @@ def require() -> None:
         raise CodecMissing("the Opus library is missing; install libopus0 (apt-get install libopus0), then start again")
 
 
+@functools.cache
+def _encode() -> Any:
+    """libopus' function by address: what opuslib declares wants a pointer object for every frame."""
+    kind = ctypes.CFUNCTYPE(
+        ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_int32
+    )
+    return kind(("opus_encode_float", _opuslib().api.libopus))
+
+
 def _checked(result: int, doing: str) -> int:
     """`result` if it is not an error code of libopus; otherwise raise CodecError with libopus' text for it."""
     if result < 0:
@@ -127,13 +136,24 @@ class OpusEncoder:
 
     def encode(self, frame: npt.ArrayLike) -> bytes:
         """Float samples [frame_size] in [-1, 1] (clipped beyond) -> one packet. Raises CodecError on other lengths."""
-        samples = np.clip(pcm.check(frame), -1.0, 1.0)
+        samples = pcm.check(frame)
         if len(samples) != self.frame_size:
             raise CodecError(f"an Opus frame here has {self.frame_size} samples, got {len(samples)}; use a Framer")
-        packet = ctypes.create_string_buffer(_MAX_PACKET_BYTES)
-        encode = _opuslib().api.encoder.libopus_encode_float
-        size = encode(self._state, _floats(samples), self.frame_size, packet, _MAX_PACKET_BYTES)
-        return packet.raw[: _checked(size, "encode a frame")]
+        return self.encode_all(samples)[0]
+
+    def encode_all(self, frames: npt.ArrayLike) -> list[bytes]:
+        """Any number of frames in a row -> their packets. Python's lock is held for some microseconds a packet only."""
+        samples = np.clip(pcm.check(frames), -1.0, 1.0)
+        size = self.frame_size
+        if len(samples) % size:
+            raise CodecError(f"Opus frames here have {size} samples each, got {len(samples)} in all; use a Framer")
+        encode, state, room = _encode(), self._state, ctypes.create_string_buffer(_MAX_PACKET_BYTES)
+        first, step = samples.ctypes.data, size * samples.itemsize
+        packets = []
+        for place in range(first, first + samples.nbytes, step):
+            count = encode(state, place, size, room, _MAX_PACKET_BYTES)
+            packets.append(ctypes.string_at(room, _checked(count, "encode a frame")))
+        return packets
 
     def _control(self, request: int, value: Any) -> None:
         _checked(_opuslib().api.encoder.libopus_ctl(self._state, request, value), f"apply encoder request {request}")

@@ -38,7 +38,10 @@ class OpusStream:
 
     def push(self, block: npt.ArrayLike) -> list[OpusPacket]:
         """Float samples [n] of any length -> the packets they complete."""
-        return [self._packet(frame) for frame in self._framer.push(block)]
+        start, samples = self._framer.take(block)
+        size = self.encoder.frame_size
+        packets = self.encoder.encode_all(samples)
+        return [OpusPacket(start + number * size, size, packet) for number, packet in enumerate(packets)]
 
     def flush(self) -> list[OpusPacket]:
         """Add the least silence that makes all of `total` decodable now; the stream goes on after it.

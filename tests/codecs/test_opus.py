@@ -164,3 +164,12 @@ def test_states_are_freed() -> None:
     before = resident()
     churn(2000)  # about 25 kB each: a leak would be some 100 MB
     assert resident() - before < 2000
+
+
+def test_many_frames_at_once_are_what_they_are_one_by_one() -> None:
+    wave = voiced(480 * 25)
+    together, alone = OpusEncoder(), OpusEncoder()
+    assert together.encode_all(wave) == [alone.encode(frame) for frame in wave.reshape(-1, 480)]
+    assert together.encode_all(wave[:0]) == []
+    with pytest.raises(CodecError, match="480 samples each"):
+        together.encode_all(wave[:481])
