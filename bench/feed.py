@@ -12,11 +12,12 @@ to compute for `EXCUSE_S` without a break when its listener ran dry.
 Keys of the printed object:
 
 * `benchmark`, `model`, `host` (as in first_packet), `streams`;
-* `rows`, one for each number of pieces `per_s`: `sessions`, `failed` (their messages are in `errors`), `stalls` and
-  `stalled_s` in all; `underruns`, which must be 0, and `starved` with `starved_s`, as the engine counts them; `gaps` of
-  the player and `gap_s` in all; `unexplained` ones, which must be 0; `unspoken`: sessions that read other text ids than
-  the undisturbed run, which must be 0; `other_segments`: sessions cut into other segments; `other_ids`: sessions with
-  other speech ids; both must be 0, since what is said depends on the text and not on when it came;
+* `rows`, one for each number of pieces `per_s`: `sessions`, `failed` (their messages are in `errors`), `refused`: how
+  often one was sent away and came again when it was told to, `stalls` and `stalled_s` in all; `underruns`, which must be
+  0, and `starved` with `starved_s`, as the engine counts them; `gaps` of the player and `gap_s` in all; `unexplained`
+  ones, which must be 0; `unspoken`: sessions that read other text ids than the undisturbed run, which must be 0;
+  `other_segments`: sessions cut into other segments; `other_ids`: sessions with other speech ids; both must be 0, since
+  what is said depends on the text and not on when it came;
 * `underruns`, `unexplained`, `unspoken`, `other_ids`: sums of all rows.
 
 The exit status is 1 if a session failed or anything that must be 0 is not.
@@ -32,7 +33,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ from bench.first_packet import SENTENCES
 from bench.model import add_model, model_directory, model_name
 from bench.player import Gap, Player
 from oscine_engine.engine import Engine, EngineSettings
-from oscine_engine.errors import OscineError
+from oscine_engine.errors import OscineError, Overloaded
 from oscine_engine.events import Audio, Done, Mode, SessionRequest, Stats
 from oscine_engine.runtime.trace import Said, Trace
 from oscine_engine.session import Session
@@ -52,6 +53,8 @@ RATES = (20, 50, 100)
 LINES = 4
 STALLS, SHORTEST_STALL_S, LONGEST_STALL_S = 3, 0.2, 5.0
 POLL_S = 0.01
+MOST_REFUSALS = 20
+"""Of one agent, before it gives up."""
 EXCUSE_S = 1.0
 """What a stream that waited for text may take to sound again, on a machine that is not full."""
 
@@ -85,12 +88,14 @@ def scripts(count: int, lines: Sequence[str], longest_s: float = LONGEST_STALL_S
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """One session: what it cost, what its listener missed, and what was said. unexplained: see EXCUSE_S."""
+    """One session: what it cost, what its listener missed, and what was said. unexplained: see EXCUSE_S. refused: how
+    often it was sent away before."""
 
     stats: Stats
     gaps: tuple[Gap, ...]
     unexplained: int
     said: tuple[Said, ...]
+    refused: int = 0
 
 
 @dataclass(slots=True)
@@ -165,15 +170,21 @@ async def hear(engine: Engine, script: Script, keep: Keep, per_s: float | None) 
 async def everyone(
     engine: Engine, agents: Sequence[Script], keep: Keep, per_s: float | None, streams: int
 ) -> list[Heard | str]:
-    """All agents, `streams` at a time, in order."""
+    """All agents, `streams` at a time, in order; who is refused comes again when told to."""
     free = asyncio.Semaphore(streams)
 
     async def one(script: Script) -> Heard | str:
+        refused = 0
         async with free:
-            try:
-                return await hear(engine, script, keep, per_s)
-            except OscineError as error:
-                return f"{error.code}: {error}"
+            while True:
+                try:
+                    return replace(await hear(engine, script, keep, per_s), refused=refused)
+                except Overloaded as refusal:
+                    if (refused := refused + 1) > MOST_REFUSALS:
+                        return f"{refusal.code}: {refusal}"
+                    await asyncio.sleep(refusal.retry_after_s)
+                except OscineError as error:
+                    return f"{error.code}: {error}"
 
     return await asyncio.gather(*(one(script) for script in agents))
 
@@ -203,6 +214,7 @@ def row(
         "sessions": len(fed),
         "failed": len(fed) - len(good),
         "errors": sorted(set(errors)),
+        "refused": sum(one.refused for one, _ in good),
         "stalls": sum(len(script.stalls) for script in agents),
         "stalled_s": round(sum(sum(script.stalls.values()) for script in agents), 1),
         "underruns": sum(each.underruns for each in stats),

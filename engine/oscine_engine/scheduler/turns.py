@@ -6,8 +6,9 @@ from collections.abc import Sequence
 SHORTEST_HINT_S = 0.1
 LONGEST_QUEUE_S = 30.0
 """The furthest that those who were sent away are spread out over."""
-SHORTEST_STAY_S = 4.0
-"""A sentence: nobody is taken to stay for less, so that streams that have all just come do not seem about to leave."""
+SHORTEST_STAY_S = 1.0
+"""Nobody is taken to stay for less, so that streams that have all just come do not seem about to leave. Who comes back
+too early costs one refusal; who comes back too late leaves a place empty."""
 
 
 def between_s(ages: Sequence[float]) -> float:
