@@ -171,7 +171,9 @@ def main() -> None:
     work = Work(**json.loads(sys.stdin.readline()))
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         calls = runner.run(drive(work))
-    print(json.dumps([asdict(call) for call in calls]))
+    # Python's own standard output is unbuffered if the environment says so, and then loses what a pipe does not take.
+    with open(sys.stdout.fileno(), "w", closefd=False) as out:
+        json.dump([asdict(call) for call in calls], out)
 
 
 if __name__ == "__main__":
