@@ -13,11 +13,11 @@ Keys of the printed object:
 
 * `benchmark`, `model`, `host` (as in first_packet), `streams`;
 * `rows`, one for each number of pieces `per_s`: `sessions`, `failed` (their messages are in `errors`), `refused`: how
-  often one was sent away and came again when it was told to, `stalls` and `stalled_s` in all; `underruns`, which must be
-  0, and `starved` with `starved_s`, as the engine counts them; `gaps` of the player and `gap_s` in all; `unexplained`
-  ones, which must be 0; `unspoken`: sessions that read other text ids than the undisturbed run, which must be 0;
-  `other_segments`: sessions cut into other segments; `other_ids`: sessions with other speech ids; both must be 0, since
-  what is said depends on the text and not on when it came;
+  often one was sent away and came again when it was told to, `stalls` and `stalled_s` in all; `underruns`, which must
+  be 0, and `starved` with `starved_s`, as the engine counts them; `gaps` of the player and `gap_s` in all;
+  `unexplained` ones, which must be 0; `unspoken`: sessions that read other text ids than the undisturbed run, which
+  must be 0; `other_segments`: sessions cut into other segments; `other_ids`: sessions with other speech ids; both must
+  be 0, since what is said depends on the text and not on when it came;
 * `underruns`, `unexplained`, `unspoken`, `other_ids`: sums of all rows.
 
 The exit status is 1 if a session failed or anything that must be 0 is not.

@@ -74,8 +74,8 @@ ANY = "*"
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """What is to be reached. path: of the figure in a line of `row`, or ANY for the highest of all; at_most: or else
-    at least."""
+    """What is to be reached. path: of the figure in a line of `row`, or ANY for the highest of all that
+    one GPU served; at_most: or else at least."""
 
     what: str
     row: str
@@ -88,7 +88,9 @@ class Bar:
 
     def value(self, lines: Mapping[str, Mapping[str, Any]]) -> float | None:
         """None where the row was not measured, or had nothing to say."""
-        values = [_at(line, self.path) for name, line in lines.items() if self.row in (name, ANY)]
+        one = {name: line for name, line in lines.items() if line["server"].get("engines", 1) == 1}
+        chosen = one.values() if self.row == ANY else [line for name, line in lines.items() if name == self.row]
+        values = [_at(line, self.path) for line in chosen]
         value = max((value for value in values if value is not None), default=None)
         if self.beyond is None or value is None:
             return value

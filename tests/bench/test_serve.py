@@ -241,3 +241,11 @@ def test_the_report_puts_the_newest_line_of_each_row_beside_the_published_ones(t
     assert (docs / report.PLOT).read_text().startswith("<?xml")
     with pytest.raises(ValueError, match="no line"):
         report.write(results, lambda each: False, docs)
+
+
+def test_what_two_gpus_carry_is_no_figure_of_one() -> None:
+    def line(rtfx: float, engines: int) -> dict[str, object]:
+        return {"rtfx": rtfx, "server": {"engines": engines}}
+
+    bar = next(bar for bar in published.BARS if bar.row == published.ANY and bar.path == ("rtfx",))
+    assert bar.value({"k21 c64": line(280.0, 1), "2 engines c64": line(485.0, 2)}) == 280.0
