@@ -38,22 +38,27 @@ async def engine() -> AsyncIterator[Engine]:
 
 
 @cache
-def recogniser(lang: Language) -> Recogniser:
-    return Recogniser(lang)
+def recogniser(lang: Language, base: bool) -> Recogniser:
+    return Recogniser(lang, base=base)
 
 
 async def speak(
-    engine: Engine, text: str, mode: Mode = Mode.SENTENCE, lang: Language = "en", voice: str | None = None
+    engine: Engine,
+    text: str,
+    mode: Mode = Mode.SENTENCE,
+    lang: Language = "en",
+    voice: str | None = None,
+    seed: int = 0,
 ) -> Samples:
     voice = voice or next(name for name, each in engine.voices.items() if each.language == lang)
-    async with await engine.open(SessionRequest(voice=voice, mode=mode, seed=0)) as session:
+    async with await engine.open(SessionRequest(voice=voice, mode=mode, seed=seed)) as session:
         await session.append(text)
         await session.finish()
         return np.concatenate([event.samples async for event in session if isinstance(event, Audio)])
 
 
-async def hear(samples: Samples, lang: Language = "en") -> str:
-    return await asyncio.to_thread(recogniser(lang).transcribe, samples, RATE)
+async def hear(samples: Samples, lang: Language = "en", *, base: bool = False) -> str:
+    return await asyncio.to_thread(recogniser(lang, base).transcribe, samples, RATE)
 
 
 def sound(samples: Samples) -> NDArray[np.bool_]:
@@ -68,12 +73,19 @@ def longest_pause_s(samples: Samples) -> float:
 
 @BOTH
 async def test_a_repeated_phrase_ends_and_the_last_clause_is_there(engine: Engine, mode: Mode) -> None:
-    samples = await speak(engine, "Go on, go on, go on, go on, go on, go on, then stop right here.", mode)
-    heard = " ".join(words(await hear(samples)))
-    # Six are written; how exactly the voice counts is a matter of its training, that it stops is the guards'.
-    assert 4 <= heard.count("go on") <= 7, heard
-    assert heard.endswith("right here"), heard
-    assert 2.5 < len(samples) / RATE < 6
+    counts = []
+    for seed in range(3):
+        samples = await speak(
+            engine, "Go on, go on, go on, go on, go on, go on, then stop right here.", mode, seed=seed
+        )
+        # The small recogniser drops repeated words itself: it heard all six in one of 24 readings, this one in nine.
+        heard = " ".join(words(await hear(samples, base=True)))
+        counts.append(heard.count("go on"))
+        assert heard.endswith("right here"), heard
+        assert 2.5 < len(samples) / RATE < 6
+    # Six are written. How exactly the voice counts is a matter of its training, that it stops is the guards'.
+    assert min(counts) >= 4 and max(counts) <= 7, counts
+    assert sorted(counts)[1] >= 5, counts
 
 
 @BOTH
@@ -125,11 +137,30 @@ async def test_what_nobody_can_read_ends_in_bounded_time(engine: Engine, mode: M
 )
 async def test_nothing_sounds_behind_the_last_word(engine: Engine, mode: Mode, text: str, lang: Language) -> None:
     samples = await speak(engine, text, mode, lang)
-    last_200_ms = sound(samples)[-20:]
-    silent_from = int(np.flatnonzero(last_200_ms)[-1]) + 1 if last_200_ms.any() else 0
-    assert silent_from <= 15, "the sentence ends in sound"
-    # Within it the voice fades away once: no second burst.
-    assert not np.any(np.diff(last_200_ms.astype(int)) > 0)
+    sounding = np.flatnonzero(sound(samples))
+    assert len(samples) - (sounding[-1] + 1) * WINDOW >= 0.05 * RATE, "the sentence ends in sound"
+    assert behind_a_stop(sounding) is None
+
+
+def behind_a_stop(sounding: NDArray[np.int_]) -> str | None:
+    """What is wrong with the last sound, if it is a short one after a silence. A final t, d or k is that, too: its
+    closure lasted 10 to 80 ms and its release 30 to 90 ms at the ends of 168 sentences."""
+    breaks = np.flatnonzero(np.diff(sounding) > 1)
+    if not len(breaks):
+        return None
+    before, after = sounding[breaks[-1]], sounding[breaks[-1] + 1]
+    silence_s, sound_s = (after - before - 1) * WINDOW / RATE, (sounding[-1] - after + 1) * WINDOW / RATE
+    fine = silence_s <= 0.1 or sound_s > 0.15
+    return None if fine else f"{sound_s:.2f} s of sound {silence_s:.2f} s behind the last word"
+
+
+async def test_no_sentence_has_a_sound_behind_its_last_word(engine: Engine) -> None:
+    found = []
+    for sentence in [line for line in SENTENCES if len(line.split()) > 4][20:40]:
+        fault = behind_a_stop(np.flatnonzero(sound(await speak(engine, sentence))))
+        if fault is not None:
+            found.append((sentence, fault))
+    assert not found
 
 
 async def test_streaming_stretches_no_word_and_tears_none(engine: Engine) -> None:
@@ -186,5 +217,6 @@ async def test_a_text_of_300_words_is_said_to_its_end(engine: Engine) -> None:
             missing.remove(word)
     coverage = 1 - len(missing) / len(words(text))
     print(f"coverage {coverage:.3f}, {len(samples) / RATE:.1f} s, not heard: {' '.join(missing)}")
-    assert coverage >= 0.85, missing
+    # Five seeds gave 0.950 to 0.967. What is missing is misheard or slurred here and there: no sentence is cut.
+    assert coverage >= 0.93, missing
     assert words(text)[-1] in heard[-3:], heard[-10:]
