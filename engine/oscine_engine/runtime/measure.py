@@ -1,11 +1,10 @@
 """What ticks cost on this machine: a few of each stage, on the real runners, before the first stream comes.
 
-Each point is the median of a few ticks: one that was disturbed does not count, and the fastest would promise what few
-ticks keep. What a loaded machine really takes is learned from the ticks that follow (`CostModel.observed`). Rows double from 1 as far as the budget of
+Each point is the fastest of a few ticks, since whatever disturbs a tick only makes it longer; what a loaded machine
+really takes is learned from the ticks that follow (`CostModel.observed`). Rows double from 1 as far as the budget of
 time and the streams go; beyond that the model's curves go on straight, which is how a CPU behaves.
 """
 
-import statistics
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -69,13 +68,13 @@ def _solve(runner: FlowStreams, streams: list[FlowStream]) -> None:
     runner.settle()
 
 
-def _usual(tick: Callable[[], object]) -> float:
-    took = []
-    for _ in range(REPEATS):
+def _fastest(tick: Callable[[], object], repeats: int = REPEATS) -> float:
+    best = float("inf")
+    for _ in range(repeats):
         began = time.perf_counter()
         tick()
-        took.append(time.perf_counter() - began)
-    return statistics.median(took)
+        best = min(best, time.perf_counter() - began)
+    return best
 
 
 def _steps(
@@ -105,7 +104,7 @@ def _lm_points(
         runner.step(streams, guesses)
         began = time.perf_counter()
         for rows in _rows(most):
-            points.append((rows, _usual(partial(runner.step, streams[:rows], guesses))))
+            points.append((rows, _fastest(partial(runner.step, streams[:rows], guesses))))
             if time.perf_counter() - began > budget_s:
                 break
     finally:
@@ -129,7 +128,7 @@ def _read_points(runner: LanguageModel, sizes: Sequence[int], budget_s: float, g
     points = []
     began = time.perf_counter()
     for rows in sizes:
-        points.append((rows, _usual(partial(read, rows))))
+        points.append((rows, _fastest(partial(read, rows))))
         if time.perf_counter() - began > budget_s:
             break
     return points
@@ -153,7 +152,7 @@ def _flow_points(runner: FlowStreams, most: int, pages: int, budget_s: float) ->
         _solve(runner, streams[:1])
         began = time.perf_counter()
         for rows in _rows(most):
-            points.append((rows, rows * pages * chunk, _usual(partial(_solve, runner, streams[:rows]))))
+            points.append((rows, rows * pages * chunk, _fastest(partial(_solve, runner, streams[:rows]))))
             if time.perf_counter() - began > budget_s:
                 break
     finally:
@@ -171,7 +170,7 @@ def _vocoder_points(runner: VocoderRunner, most: int, budget_s: float) -> list[t
     began = time.perf_counter()
     for rows in _rows(most):
         work = [(stream, mel, False) for stream in streams[:rows]]
-        points.append((rows, _usual(partial(runner.step, work))))
+        points.append((rows, _fastest(partial(runner.step, work), 2)))
         if time.perf_counter() - began > budget_s:
             break
     return points
