@@ -30,7 +30,7 @@ from oscine_engine.scheduler.admission import Door, Limits, Pace
 from oscine_engine.scheduler.costs import CostModel
 from oscine_engine.scheduler.demand import Demand
 from oscine_engine.scheduler.policy import RULES, pick
-from oscine_engine.scheduler.start import release
+from oscine_engine.scheduler.start import DELIVERY_S, release
 from oscine_engine.scheduler.views import Stage, StreamView, Tick
 
 log = logging.getLogger(__name__)
@@ -235,7 +235,9 @@ class Core:
             stream.wants_text |= not stream.lane.held
             stream.rested = stream.paused
         held_s = stream.held_samples / self._rate if stream.held else 0.0
-        stream.view = self._view(prospect, listener.arrived, None if listener.first else listener.dry_at, held_s)
+        # What is made at the last moment comes too late.
+        dry_at = None if listener.first or listener.dry_at is None else listener.dry_at - DELIVERY_S
+        stream.view = self._view(prospect, listener.arrived, dry_at, held_s)
         if working != progress.working or stream.answered != progress.answered:
             stream.progress = Progress(working, stream.answered)
             with self._blaming(stream, "its listener could not be told"):

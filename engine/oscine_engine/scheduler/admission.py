@@ -9,7 +9,7 @@ from oscine_engine.scheduler.policy import RULES, Rules
 from oscine_engine.scheduler.turns import SHORTEST_HINT_S, Turns, between_s
 from oscine_engine.scheduler.views import Stage, StreamView
 
-UTILISATION = 0.75
+UTILISATION = 0.68
 """Beyond it simulated devices of every speed let in more than they could serve (docs/decisions/0008)."""
 
 

@@ -10,7 +10,7 @@ from oscine_engine.scheduler.views import StreamView
 ALONE = 1.1
 """Margin on a stream's own work, which shares no ticks that could turn out otherwise."""
 DELIVERY_S = 0.03
-"""By how much longer the way of the second packet to its listener may be than that of the first."""
+"""By how much longer the way of a packet to its listener may be than that of the first one."""
 
 
 def release(view: StreamView, others: Sequence[StreamView], now: float, costs: CostModel, rules: Rules = RULES) -> bool:

@@ -14,6 +14,7 @@ from oscine_engine.planner import Begin, End, Ids
 from oscine_engine.port import Progress
 from oscine_engine.runtime.device import DeviceLimits
 from oscine_engine.scheduler.costs import CostModel
+from oscine_engine.scheduler.start import DELIVERY_S
 from oscine_engine.scheduler.views import Stage, Tick
 from tests.engine.runtime.rig import COSTS, SAME, Rig, words
 
@@ -45,6 +46,18 @@ def test_an_idle_device_sends_the_first_packet_at_once(checkpoint: Checkpoint) -
         rig.turn()
     assert ear.of(Audio)[0].samples.size == 7672, "k = 10: 320 ms less 8 samples"
     assert rig.stages.ticks.count((Stage.VOCODER, 1)) == 1
+
+
+def test_a_packet_is_due_before_its_listener_runs_dry(checkpoint: Checkpoint) -> None:
+    """What reaches a listener just then comes too late: to hand it over takes some milliseconds."""
+    rig = rig_of(checkpoint)
+    stream, _ = rig.open()
+    rig.say(stream, *LONG)
+    while stream.listener.first:
+        rig.turn()
+    rig.core._views(rig.clock())
+    assert stream.listener.dry_at is not None
+    assert stream.view.dry_at == stream.listener.dry_at - DELIVERY_S
 
 
 def test_a_device_that_needs_longer_for_a_chunk_than_the_first_packet_lasts_holds_it_back(
