@@ -4,11 +4,11 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
-from transformers import Qwen2ForCausalLM
 
 from oscine_engine.checkpoint import draft as drafts
 from oscine_engine.checkpoint import merged, synthetic
@@ -53,11 +53,18 @@ def allowed(config: LMConfig) -> Tensor:
     return torch.tensor([*range(config.speech_token_size), config.speech_token_size + 1])
 
 
+def read(folder: Path, dtype: torch.dtype) -> Any:
+    """The model as transformers reads it, whose import brings Triton's: too early for tests/engine/kernels otherwise."""
+    from transformers import Qwen2ForCausalLM
+
+    return Qwen2ForCausalLM.from_pretrained(folder, dtype=dtype)
+
+
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS.keys())
 def test_logits_are_those_of_the_model(config: LMConfig, tmp_path: Path) -> None:
     lm = drawn(config)
     ids, is_text = sequence(config)
-    served = Qwen2ForCausalLM.from_pretrained(merged.write(lm, tmp_path / "out", "float32"), dtype=torch.float32)
+    served = read(merged.write(lm, tmp_path / "out", "float32"), dtype=torch.float32)
     with torch.inference_mode():
         wanted = native_logits(lm, ids, is_text)[:, allowed(config)]
         logits = served(ids[None]).logits[0]
@@ -73,7 +80,7 @@ def test_only_speech_and_eos_can_be_sampled(precision: merged.Precision, tmp_pat
     """Whatever the last layer puts out, from nothing to the most that a float16 holds: the real norm and head."""
     lm = drawn(LM)
     kind: torch.dtype = getattr(torch, precision)
-    served = Qwen2ForCausalLM.from_pretrained(merged.write(lm, tmp_path / "out", precision), dtype=kind)
+    served = read(merged.write(lm, tmp_path / "out", precision), dtype=kind)
     constant = served.model.embed_tokens.weight[0, LM.hidden_size :]
     torch.manual_seed(3)
     states = torch.randn(40, LM.hidden_size)
@@ -99,7 +106,7 @@ def test_only_speech_and_eos_can_be_sampled(precision: merged.Precision, tmp_pat
 
 def test_constant_channels_stay_what_they_are(tmp_path: Path) -> None:
     lm = drawn(LM)
-    served = Qwen2ForCausalLM.from_pretrained(merged.write(lm, tmp_path / "out"), dtype=torch.float16)
+    served = read(merged.write(lm, tmp_path / "out"), dtype=torch.float16)
     ids, _ = sequence(LM)
     with torch.inference_mode():
         # The last one is behind the norm.
