@@ -54,7 +54,7 @@ def allowed(config: LMConfig) -> Tensor:
 
 
 def read(folder: Path, dtype: torch.dtype) -> Any:
-    """The model as transformers reads it, whose import brings Triton's: too early for tests/engine/kernels otherwise."""
+    """As transformers reads it, whose import brings Triton's: too early for tests/engine/kernels otherwise."""
     from transformers import Qwen2ForCausalLM
 
     return Qwen2ForCausalLM.from_pretrained(folder, dtype=dtype)
