@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from bench.gpu.flow import _batch
+from bench.gpu.timing import elapsed_us
 from oscine_engine.checkpoint import synthetic
 from oscine_engine.flow.streams import GUIDANCE_ROWS
 from oscine_engine.runtime.kernels import flow as flow_kernels
@@ -37,24 +38,7 @@ LM_CASES = tuple((streams, rows, 256) for rows in (1, 8) for streams in (1, 8, 3
 LAYERS = 8
 PAGE_TOKENS = 256
 WORKSPACE = 256 << 20
-
-
-def elapsed(work: Callable[[], object], repeats: int = 20) -> float:
-    """us of one call, ten of which are one graph."""
-    work()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(10):
-            work()
-    graph.replay()
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    begin.record()
-    for _ in range(repeats):
-        graph.replay()
-    end.record()
-    end.synchronize()
-    return float(1e3 * begin.elapsed_time(end) / repeats / 10)
+CUDA = torch.device("cuda")
 
 
 def planned(
@@ -80,12 +64,23 @@ def planned(
 
 
 def compared(
-    ours: dict[int, Callable[[], Tensor]], theirs: Callable[[], Tensor], plan: Callable[[], object], bytes_read: int
+    ours: dict[int, Callable[[], Tensor]], query: Tensor, held: Tensor, plan: Callable[[], Any], bytes_read: int
 ) -> dict[str, Any]:
-    """ours: by shares of the keys. All work on LAYERS layers and return what the last one said."""
+    """Ours beside FlashInfer's; all work on LAYERS layers and return what the last one said.
+
+    ours: by shares of the keys. query [rows, heads, D] and held [LAYERS, 2 (key, value), pages, tokens, heads, D] are
+    FlashInfer's, to be run by what `plan` makes.
+    """
+    wrapper = plan()
+
+    def theirs() -> Tensor:
+        for keys, values in held:
+            out = wrapper.run(query, (keys, values))
+        return out.flatten(1)
+
     error = max(float((work() - theirs()).abs().max()) for work in ours.values())
-    took = {shares: elapsed(work) / LAYERS for shares, work in ours.items()}
-    flashinfer_us = elapsed(theirs) / LAYERS
+    took = {shares: elapsed_us(work, CUDA, times=10) / LAYERS for shares, work in ours.items()}
+    flashinfer_us = elapsed_us(theirs, CUDA, times=10) / LAYERS
     torch.cuda.synchronize()
     start = time.perf_counter()
     plan()
@@ -110,7 +105,7 @@ def flow(streams: int, second: int, dtype: torch.dtype) -> dict[str, Any]:
     pool = torch.randn(streams * pages, 3, LAYERS, 2, GUIDANCE_ROWS, chunk, inner, dtype=dtype, device="cuda")
     qkv = torch.randn(streams * GUIDANCE_ROWS * chunk, 3 * inner, dtype=dtype, device="cuda")
     still = torch.ones(4000, dit.dim_head // 2, device="cuda"), torch.zeros(4000, dit.dim_head // 2, device="cuda")
-    batch = _batch(streams, pages, second * chunk, chunk, torch.device("cuda"))
+    batch = _batch(streams, pages, second * chunk, chunk, CUDA)
 
     def ours(shares: int) -> Tensor:
         for layer in range(LAYERS):
@@ -135,15 +130,8 @@ def flow(streams: int, second: int, dtype: torch.dtype) -> dict[str, Any]:
         q_data_type=dtype,
         kv_data_type=dtype,
     )
-    wrapper = plan()
-
-    def theirs() -> Tensor:
-        for layer in range(LAYERS):
-            out = wrapper.run(query, (held[layer, 0], held[layer, 1]))
-        return out.flatten(1)
-
     read = held[0].numel() * held.element_size()
-    return compared({shares: partial(ours, shares) for shares in SHARES}, theirs, plan, read)
+    return compared({shares: partial(ours, shares) for shares in SHARES}, query, held, plan, read)
 
 
 def lm(streams: int, rows: int, before: int, dtype: torch.dtype) -> dict[str, Any]:
@@ -184,15 +172,8 @@ def lm(streams: int, rows: int, before: int, dtype: torch.dtype) -> dict[str, An
         q_data_type=dtype,
         kv_data_type=dtype,
     )
-    wrapper = plan()
-
-    def theirs() -> Tensor:
-        for layer in range(LAYERS):
-            out = wrapper.run(query, (held[layer, 0], held[layer, 1]))
-        return out.flatten(1)
-
     read = 2 * streams * (before + rows) * kv_heads * width * held.element_size()
-    return compared({shares: partial(ours, shares) for shares in SHARES}, theirs, plan, read)
+    return compared({shares: partial(ours, shares) for shares in SHARES}, query, held, plan, read)
 
 
 def main() -> int:

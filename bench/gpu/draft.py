@@ -16,7 +16,6 @@ import argparse
 import copy
 import statistics
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -25,6 +24,7 @@ import torch
 from torch import Tensor
 
 from bench.gpu import sections
+from bench.gpu.timing import launch_us
 from oscine_engine.checkpoint import draft
 from oscine_engine.config import LMConfig, SamplingConfig
 from oscine_engine.lm.draft import DraftNetwork
@@ -161,20 +161,7 @@ class Bench:
     def _ms(self, call: Callable[[], object]) -> float:
         step = Graphs(self.device).capture(lambda: (call(), None)[1])
         step()
-        if self.device.type == "cpu":
-            start = time.perf_counter()
-            step()
-            return 1e3 * (time.perf_counter() - start)
-        found = []
-        for _ in range(5):
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            begin.record()
-            for _ in range(10):
-                step()
-            end.record()
-            end.synchronize()
-            found.append(begin.elapsed_time(end) / 10)
-        return statistics.median(found)
+        return statistics.median(launch_us(step, self.device, 10) for _ in range(5)) / 1e3
 
     def profile(self, dtype: torch.dtype) -> None:
         for streams in (2,) if self.tiny else (1, 32):

@@ -21,9 +21,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from bench.gpu.timing import launch_us
 from oscine_engine.config import DiTConfig
 from oscine_engine.flow.dit import Block
 from oscine_engine.flow.network import Flow
+from oscine_engine.runtime.graphs import Graphs
 from oscine_engine.runtime.kernels import flow as kernels
 
 ROWS = (100, 800, 3200)
@@ -129,25 +131,9 @@ def _us(calls: list[Callable[[], object]], repeats: int = 10) -> float:
         for call in calls:
             call()
 
-    aside = torch.cuda.Stream()
-    aside.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(aside):
-        all_of_them()
-    torch.cuda.current_stream().wait_stream(aside)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        all_of_them()
-    graph.replay()
-    took = []
-    for _ in range(5):
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
-        for _ in range(repeats):
-            graph.replay()
-        end.record()
-        end.synchronize()
-        took.append(1e3 * begin.elapsed_time(end) / repeats / len(calls))
-    return _figure(statistics.median(took))
+    device = torch.device("cuda")
+    launch = Graphs(device).capture(all_of_them)
+    return _figure(statistics.median(launch_us(launch, device, repeats) for _ in range(5)) / len(calls))
 
 
 def rounded(x: Tensor, kind: str, dim: int) -> tuple[Tensor, Tensor]:

@@ -29,6 +29,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bench.gpu import sections
+from bench.gpu.timing import elapsed_us
 from oscine_engine.config import CFMConfig, DiTConfig, FlowConfig
 from oscine_engine.flow.graphed import GraphedFlow
 from oscine_engine.flow.network import Flow
@@ -79,28 +80,9 @@ class Bench:
         pool = PagePool(pages, page_shape(self.config, self.steps), dtype=kept, device=self.device)
         return GraphedFlow(self.flow, pool, self.steps, max_streams=streams, max_prefixes=streams, dtype=dtype)
 
-    def elapsed(self, work: Callable[[], object], repeats: int = 20) -> float:
-        """us of one call, launched through a graph so that the host does not count."""
-        if self.device.type != "cuda":
-            start = time.perf_counter()
-            work()
-            return 1e6 * (time.perf_counter() - start)
-        aside = torch.cuda.Stream()
-        aside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(aside):
-            work()
-        torch.cuda.current_stream().wait_stream(aside)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            work()
-        graph.replay()
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
-        for _ in range(repeats):
-            graph.replay()
-        end.record()
-        end.synchronize()
-        return float(1e3 * begin.elapsed_time(end) / repeats)
+    def elapsed(self, work: Callable[[], object]) -> float:
+        """us of one call."""
+        return elapsed_us(work, self.device)
 
     def sync(self) -> None:
         if self.device.type == "cuda":

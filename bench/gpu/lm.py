@@ -37,6 +37,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bench.gpu import sections
+from bench.gpu.timing import elapsed_us, launch_us
 from oscine_engine.checkpoint import draft
 from oscine_engine.config import LMConfig, SamplingConfig, TextRules
 from oscine_engine.lm import noise
@@ -136,29 +137,9 @@ class Bench:
         stream.end_text()
         return stream
 
-    def elapsed(self, work: Callable[[], object], repeats: int = 20, *, captured: bool = False) -> float:
-        """us of one call on the device; launched through a graph, so that the host does not count."""
-        if self.device.type != "cuda":
-            start = time.perf_counter()
-            work()
-            return 1e6 * (time.perf_counter() - start)
-        replay = work
-        if not captured:
-            work()
-            torch.cuda.synchronize()
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
-                for _ in range(10):
-                    work()
-            replay = graph.replay
-        replay()
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
-        for _ in range(repeats):
-            replay()
-        end.record()
-        end.synchronize()
-        return float(1e3 * begin.elapsed_time(end) / repeats / (1 if captured else 10))
+    def elapsed(self, work: Callable[[], object]) -> float:
+        """us of one call."""
+        return elapsed_us(work, self.device, times=10)
 
     # --- kernels
 
@@ -334,7 +315,7 @@ class Bench:
                 for stream in streams:
                     runner.step([stream])
                 walls = [self._timed(partial(runner.step, streams)) for _ in range(60)]
-                device = self.elapsed(runner._saying(count, rows - 1).run, captured=True) / 1e3
+                device = launch_us(runner._saying(count, rows - 1).run, self.device) / 1e3
                 host = self._host(runner, streams, rows - 1)
                 wall, target = statistics.median(walls), None if self.config is TINY else TARGETS.get((count, rows))
                 good = "" if target is None else self.check(f"{count} x {rows}", device < target)
@@ -449,7 +430,7 @@ class Bench:
             before = sum(len(stream.tokens) for stream in streams)
             walls = [self._timed(partial(runner.step, streams, guesses)) for _ in range(steps)]
             ids = sum(len(stream.tokens) for stream in streams) - before
-            device = self.elapsed(runner._saying(count, guesses).run, captured=True) / 1e3
+            device = launch_us(runner._saying(count, guesses).run, self.device) / 1e3
         finally:
             for stream in streams:
                 runner.close(stream)

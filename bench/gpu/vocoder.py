@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bench.gpu import sections
+from bench.gpu.timing import launch_us
 from oscine_engine.checkpoint import synthetic
 from oscine_engine.config import F0Config, VocoderConfig
 from oscine_engine.vocoder import stack
@@ -160,19 +161,7 @@ class Bench:
         return total, device, total - device
 
     def _replayed(self, runner: GraphedVocoder, count: int, frames: int) -> float:
-        replay = runner.replay(count, frames)
-        if self.device.type != "cuda":
-            start = time.perf_counter()
-            replay()
-            return 1e3 * (time.perf_counter() - start)
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        replay()
-        begin.record()
-        for _ in range(10):
-            replay()
-        end.record()
-        end.synchronize()
-        return float(begin.elapsed_time(end) / 10)
+        return launch_us(runner.replay(count, frames), self.device, 10) / 1e3
 
     # --- profile
 
