@@ -36,7 +36,7 @@ class Engine(Front):
             {name: VoiceInfo(voice.language, voice.description) for name, voice in self._device.voices.items()},
             self._device.sample_rate,
             settings.session,
-            store=store,
+            stored=store is not None,
         )
 
     @classmethod

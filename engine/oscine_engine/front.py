@@ -1,6 +1,5 @@
 """The half of an engine that needs no model: text rules, the names of voices, and sessions in front of any port."""
 
-import asyncio
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,7 +13,6 @@ from oscine_engine.port import Port, StreamOptions
 from oscine_engine.session import Clock, Session, SessionLimits
 from oscine_engine.text.front_end import FrontEnd
 from oscine_engine.text.tokenizer import Tokenizer
-from oscine_engine.voices.catalogue import Catalogue
 
 MAX_SEED = 2**63 - 1
 
@@ -48,17 +46,17 @@ class Front:
         sample_rate: int,
         limits: SessionLimits | None = None,
         clock: Clock | None = None,
-        store: Catalogue | None = None,
+        stored: bool = False,
     ) -> None:
-        """clock: what sessions wait by; None is the event loop each is opened in. store: voices besides `voices`, the
-        one that the port's device has."""
+        """clock: what sessions wait by; None is the event loop each is opened in. stored: the port has a store of more
+        voices than `voices`, and says itself which of them there are."""
         self.voices = voices
         self.sample_rate = sample_rate
         self._port = port
         self._front_end = front_end
         self._limits = limits or SessionLimits()
         self._clock = clock
-        self._store = store
+        self._stored = stored
 
     @property
     def serving(self) -> bool:
@@ -75,13 +73,11 @@ class Front:
         request = request or SessionRequest()
         voice = request.voice if request.voice is not None else next(iter(self.voices), None)
         if voice is None:
-            if self._store is not None:
+            if self._stored:
                 raise InvalidInput("this model has no voice of its own: name one of the voice store")
             raise CheckpointError("this model has no voices: add spk2info.pt to its directory")
-        if voice not in self.voices:
-            if self._store is None:
-                raise UnknownVoice(f"there is no voice {voice!r}; this model has {', '.join(self.voices)}")
-            await asyncio.to_thread(self._store.find, voice)
+        if voice not in self.voices and not self._stored:
+            raise UnknownVoice(f"there is no voice {voice!r}; this model has {', '.join(self.voices)}")
         seed = secrets.randbelow(MAX_SEED + 1) if request.seed is None else request.seed
         if not 0 <= seed <= MAX_SEED:
             raise InvalidInput(f"seed must be from 0 to {MAX_SEED}, not {seed}")

@@ -24,11 +24,19 @@ from oscine_engine.session_states import Event as What
 
 SLICE = 64
 """Characters read in one go. Unknown words take milliseconds each, and other sessions live on the same event loop."""
-NOTHING = "there is nothing to speak: send at least one letter, digit or character that this model reads"
 MOST_SENTENCES = 1000
 """Sentences that may wait to be spoken, about an hour of them; more text is taken as these are."""
 PLAY_ON_S = 1.0
 """Between two reports on behalf of a listener that can make none."""
+
+
+class NothingToSay(InvalidInput):
+    """The session was finished without ever having had something to speak."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "there is nothing to speak: send at least one letter, digit or character that this model reads"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +310,7 @@ class Session:
             case Act.FAIL_EARLY:
                 self._error = InternalError("the engine ended the session before its input had ended")
             case Act.STOP_NOTHING:
-                self._stop(InvalidInput(NOTHING))
+                self._stop(NothingToSay())
             case Act.STOP_IDLE:
                 self._stop(Idle(f"no text was sent for {self._limits.idle_s:g} s, and nothing is left to say"))
             case Act.STOP_CANCELLED:

@@ -27,11 +27,23 @@ def store_folder() -> Path | None:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    where = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
-    where.add_argument("--model", type=Path, metavar="DIR", help="model directory (default: the embedded voice)")
-    where.add_argument("--store", type=Path, metavar="DIR", help=f"folder of the voice store (default: ${STORE})")
-    for action in where._actions:
-        parser._add_action(action)
+    where = argparse.ArgumentParser(add_help=False)
+    for each in (parser, where):
+        # Unset unless given: what stands before the verb must not be undone by a default behind it.
+        each.add_argument(
+            "--model",
+            type=Path,
+            default=argparse.SUPPRESS,
+            metavar="DIR",
+            help="model directory (default: the embedded voice)",
+        )
+        each.add_argument(
+            "--store",
+            type=Path,
+            default=argparse.SUPPRESS,
+            metavar="DIR",
+            help=f"folder of the voice store (default: ${STORE})",
+        )
     verbs = parser.add_subparsers(dest="verb", metavar="VERB")
     verbs.add_parser("list", parents=[where], help="name, language and description of each (the default)")
 

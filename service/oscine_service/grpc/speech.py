@@ -11,7 +11,7 @@ import grpc
 
 from oscine_engine.errors import Cancelled, Idle, InvalidInput, OscineError, Unavailable
 from oscine_engine.front import Front
-from oscine_engine.session import NOTHING, Session
+from oscine_engine.session import NothingToSay, Session
 from oscine_proto.oscine.v1 import speech_pb2 as pb
 from oscine_service.grpc.backlog import Backlog
 from oscine_service.grpc.requests import Cancel, Config, Flush, Played, Request, Text, parse
@@ -127,7 +127,7 @@ class SpeechService:
                 await sender.send(cancelled(had))
             except InvalidInput as error:
                 # That nothing was said is no wonder where what was to be said could not be taken.
-                if heard.refusal is None or str(error) != NOTHING:
+                if heard.refusal is None or not isinstance(error, NothingToSay):
                     raise
         if heard.interrupted:
             # What it still sends must not meet a call that has ended: the client would be told of a fault of grpc's.

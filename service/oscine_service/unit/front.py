@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from oscine_engine.front import Front, VoiceInfo, read_front_end
 from oscine_engine.settings import EngineSettings
-from oscine_engine.voices.catalogue import Catalogue
 from oscine_service.unit.attempt import Command
 from oscine_service.unit.engines import Engines
 from oscine_service.unit.process import command
@@ -35,14 +34,14 @@ async def unit(
     """
     commands = [_command(replace(settings, device=device)) for device in devices or (settings.device,)]
     front_end = await asyncio.to_thread(read_front_end, settings.model)
-    store = None if settings.voices is None else Catalogue(settings.voices)
     warming = asyncio.create_task(asyncio.to_thread(front_end.warm))
     try:
         async with Engines(commands, times) as engines:
             about = engines.description
             voices = {voice.name: VoiceInfo(voice.language, voice.description) for voice in about.voices}
             await warming
-            front = Front(engines, front_end, voices, about.sample_rate, settings.session, store=store)
+            stored = settings.voices is not None
+            front = Front(engines, front_end, voices, about.sample_rate, settings.session, stored=stored)
             yield Unit(front, engines)
     finally:
         warming.cancel()
