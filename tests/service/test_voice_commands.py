@@ -4,17 +4,20 @@ import asyncio
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
 
+from oscine_engine.checkpoint import layout
 from oscine_engine.checkpoint.voices import read_voices
 from oscine_engine.engine import Engine, EngineSettings
-from oscine_engine.errors import UnknownVoice
+from oscine_engine.errors import StoreError, UnknownVoice
 from oscine_engine.events import Audio, Done, Mode, SessionRequest
 from oscine_engine.voices.store import VoiceStore
+from oscine_service.unit.front import unit
 
 TEXT = "The morning train to the coast was late again, so we walked along the river."
 
@@ -95,3 +98,25 @@ def test_what_cannot_be_done_is_said(recording: Path, tmp_path: Path) -> None:
         done = oscine("voices", *arguments, folder=folder)
         assert (done.returncode, done.stdout) == (1, ""), arguments
         assert reason in done.stderr and done.stderr.count("\n") == 1, (arguments, done.stderr)
+
+
+async def test_an_engine_process_speaks_in_the_voices_of_a_store(tmp_path: Path) -> None:
+    files = layout.find()
+    assert files.voices is not None
+    store = VoiceStore(tmp_path)
+    async with unit(EngineSettings(voices=tmp_path)) as started:
+        with pytest.raises(UnknownVoice, match="copy"):
+            await started.front.open(SessionRequest(voice="copy"))
+        store.add(replace(read_voices(files.voices, str)["emma"], name="copy"))
+        async with await started.front.open(SessionRequest(voice="copy", seed=1)) as session:
+            await session.append("It will rain.")
+            await session.finish()
+            events = [event async for event in session]
+        assert isinstance(events[-1], Done) and events[-1].stats.audio_s > 0.4
+
+
+async def test_a_store_that_cannot_be_used_keeps_an_engine_from_starting(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match="cannot be used"):
+        async with unit(EngineSettings(voices=tmp_path / "file")):
+            pass
