@@ -23,6 +23,12 @@ class UnknownVoice(InvalidInput):
     code = "unknown_voice"
 
 
+class VoiceExists(InvalidInput):
+    """The name is taken by another voice."""
+
+    code = "voice_exists"
+
+
 class CheckpointError(OscineError):
     """A model directory is missing, incomplete or does not fit the architecture."""
 
@@ -33,6 +39,12 @@ class StoreError(OscineError):
     """The voice store cannot be read or written, or a file in it was damaged; the message says which."""
 
     code = "store"
+
+
+class NoStore(StoreError):
+    """There is no voice store to keep voices in."""
+
+    code = "no_store"
 
 
 class Overloaded(OscineError):

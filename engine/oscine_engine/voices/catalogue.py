@@ -5,15 +5,17 @@ voices of one name their own.
 """
 
 import contextlib
+import re
 import sqlite3
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from oscine_engine.errors import StoreError, UnknownVoice
+from oscine_engine.errors import InvalidInput, StoreError, UnknownVoice
 from oscine_engine.voices.language import Language
 
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 BUSY_S = 30.0
 """A writer waits so long for another one."""
 _VERSION = 1
@@ -137,6 +139,15 @@ class Catalogue:
     def _row(self, owner: str, name: str) -> StoredVoice | None:
         row = self._rows.execute(f"SELECT {COLUMNS} FROM voices WHERE owner = ? AND name = ?", (owner, name)).fetchone()
         return None if row is None else StoredVoice(*row)
+
+
+def check_name(name: str) -> None:
+    """Raises InvalidInput for what no voice can be called."""
+    if not NAME.fullmatch(name):
+        raise InvalidInput(
+            f"a voice cannot be called {name!r}; take 1 to 64 letters, digits, dots, dashes or underscores, a letter "
+            "or digit first"
+        )
 
 
 def unknown(name: str) -> str:

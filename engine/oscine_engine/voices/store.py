@@ -15,7 +15,6 @@ What was acknowledged is there after any crash, and nobody ever reads half a voi
 
 import hashlib
 import os
-import re
 import time
 from collections import OrderedDict
 from dataclasses import replace
@@ -25,11 +24,10 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from oscine_engine.errors import InvalidInput, StoreError, UnknownVoice
-from oscine_engine.voices.catalogue import COLUMNS, Catalogue, StoredVoice, unknown
+from oscine_engine.errors import StoreError, UnknownVoice, VoiceExists
+from oscine_engine.voices.catalogue import COLUMNS, Catalogue, StoredVoice, check_name, unknown
 from oscine_engine.voices.prompt import VoicePrompt
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 CACHED_BYTES = 256 << 20
 """Of arrays that are kept in memory: some hundred voices."""
 _ARRAYS = ("lm_speech_tokens", "flow_speech_tokens", "mel", "embedding")
@@ -56,13 +54,10 @@ class VoiceStore(Catalogue):
     def add(self, voice: VoicePrompt, owner: str = "", *, replace_it: bool = False) -> StoredVoice:
         """Keep `voice` for good; it is there, whatever happens, once this returns.
 
-        Raises InvalidInput for a name that is no name or, unless `replace_it`, that the owner has given already.
+        Raises InvalidInput for a name that is no name, and VoiceExists, unless `replace_it`, for one that the owner has
+        given already.
         """
-        if not NAME.fullmatch(voice.name):
-            raise InvalidInput(
-                f"a voice cannot be called {voice.name!r}; take 1 to 64 letters, digits, dots, dashes or underscores, "
-                "a letter or digit first"
-            )
+        check_name(voice.name)
         packed = save({name: getattr(voice, name).contiguous() for name in _ARRAYS})
         digest = hashlib.sha256(packed).hexdigest()
         stored = StoredVoice(
@@ -80,7 +75,7 @@ class VoiceStore(Catalogue):
         with self._writing():
             before = self._row(owner, voice.name)
             if before is not None and not replace_it:
-                raise InvalidInput(f"there is a voice {voice.name!r} already; remove it first, or take another name")
+                raise VoiceExists(f"there is a voice {voice.name!r} already; remove it first, or take another name")
             self._write(digest, packed)
             values = [getattr(stored, name) for name in COLUMNS.split(", ")]
             marks = ", ".join("?" for _ in values)

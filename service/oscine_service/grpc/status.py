@@ -8,16 +8,19 @@ from oscine_engine.errors import (
     CheckpointError,
     Idle,
     InvalidInput,
+    NoStore,
     OscineError,
     Overloaded,
     RunAway,
     Stalled,
     Unavailable,
     UnknownVoice,
+    VoiceExists,
 )
 
 _TABLE: tuple[tuple[type[Exception], grpc.StatusCode], ...] = (
     (UnknownVoice, grpc.StatusCode.NOT_FOUND),
+    (VoiceExists, grpc.StatusCode.ALREADY_EXISTS),
     (InvalidInput, grpc.StatusCode.INVALID_ARGUMENT),
     (CodecMissing, grpc.StatusCode.FAILED_PRECONDITION),
     (CodecError, grpc.StatusCode.INVALID_ARGUMENT),
@@ -26,6 +29,7 @@ _TABLE: tuple[tuple[type[Exception], grpc.StatusCode], ...] = (
     (Idle, grpc.StatusCode.DEADLINE_EXCEEDED),
     (Stalled, grpc.StatusCode.ABORTED),
     (Cancelled, grpc.StatusCode.CANCELLED),
+    (NoStore, grpc.StatusCode.FAILED_PRECONDITION),
     (CheckpointError, grpc.StatusCode.FAILED_PRECONDITION),
     (RunAway, grpc.StatusCode.INTERNAL),
     (OscineError, grpc.StatusCode.INTERNAL),
