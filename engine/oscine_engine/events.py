@@ -1,11 +1,15 @@
 """What a session is asked and what it answers: plain data, shared by every transport."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from oscine_engine.errors import InvalidInput
+from oscine_engine.options import ColdVoice, Knobs, check_language, check_lexicon, check_speed
 
 
 class Mode(StrEnum):
@@ -26,6 +30,16 @@ class SessionRequest:
 
     trim: cut silence at the edges of sentences, within bounds. quiet_s: a sentence that looks finished is spoken after
     this many seconds without more text; above 0, infinity for never, None for the engine's own setting.
+
+    owner: whose voices may be named besides everybody's; never what a client says of itself.
+    reference: a voice of its own, in place of `voice`.
+    instruction: how to speak, in plain words ("Whisper."), for models that were trained to follow one.
+    cross_lingual: take only the sound of the voice, not the words of its recording, which are in another language;
+    None: where `language` is not that of the voice.
+    language: of the text, as ISO 639-1 has it; None: seen from its script.
+    speed: of speech, 1.0 being as the voice speaks. pronunciations: word -> what is read in its place.
+    word_times: tell when each word sounds.
+    The rest are `Knobs`. Raises InvalidInput, naming the field and its range, for values out of range.
     """
 
     voice: str | None = None
@@ -33,6 +47,32 @@ class SessionRequest:
     seed: int | None = None
     trim: bool = True
     quiet_s: float | None = None
+    owner: str = ""
+    reference: ColdVoice | None = None
+    instruction: str | None = None
+    cross_lingual: bool | None = None
+    language: str | None = None
+    speed: float = 1.0
+    pronunciations: Mapping[str, str] | None = None
+    word_times: bool = False
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    repetition_window: int | None = None
+    repetition_limit: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.voice is not None and self.reference is not None:
+            raise InvalidInput("voice, reference: name a voice or send a recording of one, not both")
+        check_language(self.language)
+        check_speed(self.speed)
+        check_lexicon(self.pronunciations)
+        _ = self.knobs
+
+    @property
+    def knobs(self) -> Knobs:
+        """How ids are drawn."""
+        return Knobs(self.temperature, self.top_p, self.top_k, self.repetition_window, self.repetition_limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +98,14 @@ class Audio:
 class Flushed:
     """Everything appended before the matching flush has been sent; `end_sample` is where its audio ends."""
 
+    end_sample: int
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """The sentence that the mark of that name stands in, or behind, has been sent to its end, at `end_sample`."""
+
+    name: str
     end_sample: int
 
 
@@ -95,4 +143,4 @@ class Done:
     stats: Stats
 
 
-Event: TypeAlias = Started | Audio | Flushed | Done
+Event: TypeAlias = Started | Audio | Flushed | Marked | Done

@@ -84,7 +84,15 @@ class Front:
         limits = self._limits if request.quiet_s is None else replace(self._limits, quiet_s=request.quiet_s)
         return await Session.open(
             self._port,
-            StreamOptions(voice, seed, request.trim),
+            StreamOptions(
+                voice,
+                seed,
+                request.trim,
+                owner=request.owner,
+                speed=request.speed,
+                knobs=request.knobs,
+                word_times=request.word_times,
+            ),
             Planner(self._front_end, request.mode),
             Started(voice=voice, mode=request.mode, seed=seed, sample_rate=self.sample_rate),
             limits,

@@ -6,20 +6,46 @@ engine process over a local socket.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from oscine_engine.errors import OscineError
 from oscine_engine.events import Audio, Done, Flushed
+from oscine_engine.options import DEFAULT_KNOBS, Knobs
 from oscine_engine.planner import Step
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeardVoice:
+    """A recording to speak after, decoded. samples: float32 mono in [-1, 1] at `rate` Hz. transcript: its words, or
+    ""."""
+
+    samples: NDArray[np.float32]
+    rate: int
+    transcript: str = ""
+    language: Literal["en", "zh"] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """How one stream speaks. seed: 0 to 2^63 - 1. trim: cut silence at the edges of sentences, within bounds."""
+    """How one stream speaks. seed: 0 to 2^63 - 1. trim: cut silence at the edges of sentences, within bounds.
+
+    voice: a name, which counts among those of `owner` and everybody's; "" where `reference` is spoken after.
+    instruction, cross_lingual, speed, knobs, word_times: as `SessionRequest` has them.
+    """
 
     voice: str
     seed: int
     trim: bool = True
+    owner: str = ""
+    reference: HeardVoice | None = None
+    instruction: str | None = None
+    cross_lingual: bool = False
+    speed: float = 1.0
+    knobs: Knobs = DEFAULT_KNOBS
+    word_times: bool = False
 
 
 @dataclass(frozen=True, slots=True)

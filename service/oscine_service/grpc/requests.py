@@ -10,6 +10,7 @@ from oscine_engine.errors import InvalidInput
 from oscine_engine.events import Mode, SessionRequest
 from oscine_proto.oscine.v1 import speech_pb2 as pb
 from oscine_service.audio import SAMPLE_RATE, Encoding, Format
+from oscine_service.grpc.options import options
 
 MAX_TEXT_BYTES = 65536
 MAX_REQUEST_BYTES = 1 << 20
@@ -124,6 +125,7 @@ def _config(config: pb.SynthesizeConfig) -> Config:
             seed=config.seed if config.HasField("seed") else None,
             trim=config.trim if config.HasField("trim") else True,
             quiet_s=_quiet_s(config.quiet_ms) if config.HasField("quiet_ms") else None,
+            **options(config),
         ),
         format=Format(encoding=encoding, bitrate=audio.bitrate) if audio.bitrate else Format(encoding=encoding),
     )

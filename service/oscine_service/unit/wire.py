@@ -2,14 +2,16 @@
 
 import inspect
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
 from oscine_engine import errors
 from oscine_engine.errors import InternalError, OscineError
 from oscine_engine.events import Audio, Done, Flushed, Stats
+from oscine_engine.options import Knobs
 from oscine_engine.planner import Begin, End, Ids, Step
-from oscine_engine.port import PortEvent, Progress, StreamOptions
+from oscine_engine.port import HeardVoice, PortEvent, Progress, StreamOptions
 from oscine_proto.oscine.unit.v1 import unit_pb2 as pb
 
 _SAMPLE = np.dtype("<f4")
@@ -20,12 +22,54 @@ _ERRORS: dict[str, type[OscineError]] = {
 """By code. The base class shares one with InternalError."""
 
 
+_Knob: TypeAlias = Literal["temperature", "top_p", "top_k", "repetition_window", "repetition_limit"]
+_KNOBS: tuple[_Knob, ...] = get_args(_Knob)
+_LANGUAGES: dict[str, Literal["en", "zh"]] = {"en": "en", "zh": "zh"}
+
+
 def open_request(options: StreamOptions) -> pb.StreamRequest:
-    return pb.StreamRequest(open=pb.Open(voice=options.voice, seed=options.seed, trim=options.trim))
+    knobs = options.knobs
+    message = pb.Open(
+        voice=options.voice,
+        seed=options.seed,
+        trim=options.trim,
+        owner=options.owner,
+        instruction=options.instruction,
+        cross_lingual=options.cross_lingual,
+        speed=options.speed,
+        temperature=knobs.temperature,
+        top_p=knobs.top_p,
+        top_k=knobs.top_k,
+        repetition_window=knobs.repetition_window,
+        repetition_limit=knobs.repetition_limit,
+        word_times=options.word_times,
+    )
+    if (heard := options.reference) is not None:
+        message.reference.samples = np.ascontiguousarray(heard.samples, _SAMPLE).tobytes()
+        message.reference.sample_rate = heard.rate
+        message.reference.transcript = heard.transcript
+        message.reference.language = heard.language or ""
+    return pb.StreamRequest(open=message)
 
 
 def options(message: pb.Open) -> StreamOptions:
-    return StreamOptions(voice=message.voice, seed=message.seed, trim=message.trim)
+    return StreamOptions(
+        voice=message.voice,
+        seed=message.seed,
+        trim=message.trim,
+        owner=message.owner,
+        reference=_heard(message.reference) if message.HasField("reference") else None,
+        instruction=message.instruction if message.HasField("instruction") else None,
+        cross_lingual=message.cross_lingual,
+        speed=message.speed,
+        knobs=Knobs(**{name: getattr(message, name) for name in _KNOBS if message.HasField(name)}),
+        word_times=message.word_times,
+    )
+
+
+def _heard(message: pb.Recording) -> HeardVoice:
+    samples = np.frombuffer(message.samples, _SAMPLE)
+    return HeardVoice(samples, message.sample_rate, message.transcript, _LANGUAGES.get(message.language))
 
 
 def speak_request(steps: Sequence[Step], *, mark: bool, end: bool) -> pb.StreamRequest:

@@ -24,17 +24,19 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16oscine/v1/speech.proto\x12\toscine.v1\"\xca\x01\n\x11SynthesizeRequest\x12-\n\x06\x63onfig\x18\x01 \x01(\x0b\x32\x1b.oscine.v1.SynthesizeConfigH\x00\x12\x0e\n\x04text\x18\x02 \x01(\tH\x00\x12!\n\x05\x66lush\x18\x03 \x01(\x0b\x32\x10.oscine.v1.FlushH\x00\x12#\n\x06played\x18\x04 \x01(\x0b\x32\x11.oscine.v1.PlayedH\x00\x12#\n\x06\x63\x61ncel\x18\x05 \x01(\x0b\x32\x11.oscine.v1.CancelH\x00\x42\t\n\x07request\"\x07\n\x05\x46lush\"\x19\n\x06Played\x12\x0f\n\x07samples\x18\x01 \x01(\x04\"\x08\n\x06\x43\x61ncel\"\xc3\x01\n\x10SynthesizeConfig\x12\r\n\x05voice\x18\x01 \x01(\t\x12%\n\x05\x61udio\x18\x02 \x01(\x0b\x32\x16.oscine.v1.AudioFormat\x12\x1d\n\x04mode\x18\x03 \x01(\x0e\x32\x0f.oscine.v1.Mode\x12\x11\n\x04seed\x18\x04 \x01(\x04H\x00\x88\x01\x01\x12\x11\n\x04trim\x18\x05 \x01(\x08H\x01\x88\x01\x01\x12\x15\n\x08quiet_ms\x18\x06 \x01(\rH\x02\x88\x01\x01\x42\x07\n\x05_seedB\x07\n\x05_trimB\x0b\n\t_quiet_ms\"Z\n\x0b\x41udioFormat\x12%\n\x08\x65ncoding\x18\x01 \x01(\x0e\x32\x13.oscine.v1.Encoding\x12\x13\n\x0bsample_rate\x18\x02 \x01(\r\x12\x0f\n\x07\x62itrate\x18\x03 \x01(\r\"\xdd\x01\n\x12SynthesizeResponse\x12%\n\x07started\x18\x01 \x01(\x0b\x32\x12.oscine.v1.StartedH\x00\x12!\n\x05\x61udio\x18\x02 \x01(\x0b\x32\x10.oscine.v1.AudioH\x00\x12%\n\x07\x66lushed\x18\x03 \x01(\x0b\x32\x12.oscine.v1.FlushedH\x00\x12\x1f\n\x04\x64one\x18\x04 \x01(\x0b\x32\x0f.oscine.v1.DoneH\x00\x12)\n\tcancelled\x18\x05 \x01(\x0b\x32\x14.oscine.v1.CancelledH\x00\x42\n\n\x08response\"~\n\x07Started\x12\r\n\x05voice\x18\x01 \x01(\t\x12%\n\x05\x61udio\x18\x02 \x01(\x0b\x32\x16.oscine.v1.AudioFormat\x12\x1d\n\x04mode\x18\x03 \x01(\x0e\x32\x0f.oscine.v1.Mode\x12\x0c\n\x04seed\x18\x04 \x01(\x04\x12\x10\n\x08pre_skip\x18\x05 \x01(\r\"P\n\x05\x41udio\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x14\n\x0cstart_sample\x18\x02 \x01(\x04\x12\x0f\n\x07samples\x18\x03 \x01(\r\x12\x0e\n\x06\x66rames\x18\x04 \x03(\x0c\"\x1d\n\x07\x46lushed\x12\x12\n\nend_sample\x18\x01 \x01(\x04\"\x93\x02\n\x04\x44one\x12\x15\n\raudio_seconds\x18\x01 \x01(\x01\x12\x10\n\x08segments\x18\x02 \x01(\r\x12!\n\x14\x66irst_packet_seconds\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12\x1d\n\x10real_time_factor\x18\x04 \x01(\x01H\x01\x88\x01\x01\x12\x11\n\tunderruns\x18\x05 \x01(\r\x12\x18\n\x10underrun_seconds\x18\x06 \x01(\x01\x12\x0f\n\x07starved\x18\x07 \x01(\r\x12\x17\n\x0fstarved_seconds\x18\x08 \x01(\x01\x12\x1b\n\x13unspoken_characters\x18\t \x01(\rB\x17\n\x15_first_packet_secondsB\x13\n\x11_real_time_factor\"\"\n\tCancelled\x12\x15\n\rheard_samples\x18\x01 \x01(\x04*T\n\x04Mode\x12\x14\n\x10MODE_UNSPECIFIED\x10\x00\x12\r\n\tMODE_AUTO\x10\x01\x12\x11\n\rMODE_SENTENCE\x10\x02\x12\x14\n\x10MODE_INTERLEAVED\x10\x03*K\n\x08\x45ncoding\x12\x18\n\x14\x45NCODING_UNSPECIFIED\x10\x00\x12\x11\n\rENCODING_OPUS\x10\x01\x12\x12\n\x0e\x45NCODING_PCM16\x10\x02\x32^\n\rSpeechService\x12M\n\nSynthesize\x12\x1c.oscine.v1.SynthesizeRequest\x1a\x1d.oscine.v1.SynthesizeResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16oscine/v1/speech.proto\x12\toscine.v1\"\xca\x01\n\x11SynthesizeRequest\x12-\n\x06\x63onfig\x18\x01 \x01(\x0b\x32\x1b.oscine.v1.SynthesizeConfigH\x00\x12\x0e\n\x04text\x18\x02 \x01(\tH\x00\x12!\n\x05\x66lush\x18\x03 \x01(\x0b\x32\x10.oscine.v1.FlushH\x00\x12#\n\x06played\x18\x04 \x01(\x0b\x32\x11.oscine.v1.PlayedH\x00\x12#\n\x06\x63\x61ncel\x18\x05 \x01(\x0b\x32\x11.oscine.v1.CancelH\x00\x42\t\n\x07request\"\x07\n\x05\x46lush\"\x19\n\x06Played\x12\x0f\n\x07samples\x18\x01 \x01(\x04\"\x08\n\x06\x43\x61ncel\"\xc3\x05\n\x10SynthesizeConfig\x12\r\n\x05voice\x18\x01 \x01(\t\x12%\n\x05\x61udio\x18\x02 \x01(\x0b\x32\x16.oscine.v1.AudioFormat\x12\x1d\n\x04mode\x18\x03 \x01(\x0e\x32\x0f.oscine.v1.Mode\x12\x11\n\x04seed\x18\x04 \x01(\x04H\x00\x88\x01\x01\x12\x11\n\x04trim\x18\x05 \x01(\x08H\x01\x88\x01\x01\x12\x15\n\x08quiet_ms\x18\x06 \x01(\rH\x02\x88\x01\x01\x12\x13\n\x0binstruction\x18\x07 \x01(\t\x12\x10\n\x08language\x18\x08 \x01(\t\x12\x1a\n\rcross_lingual\x18\t \x01(\x08H\x03\x88\x01\x01\x12\x12\n\x05speed\x18\n \x01(\x01H\x04\x88\x01\x01\x12\x18\n\x0btemperature\x18\x0b \x01(\x01H\x05\x88\x01\x01\x12\x12\n\x05top_p\x18\x0c \x01(\x01H\x06\x88\x01\x01\x12\x12\n\x05top_k\x18\r \x01(\rH\x07\x88\x01\x01\x12\x1e\n\x11repetition_window\x18\x0e \x01(\rH\x08\x88\x01\x01\x12\x1d\n\x10repetition_limit\x18\x0f \x01(\rH\t\x88\x01\x01\x12G\n\x0epronunciations\x18\x10 \x03(\x0b\x32/.oscine.v1.SynthesizeConfig.PronunciationsEntry\x12\'\n\treference\x18\x11 \x01(\x0b\x32\x14.oscine.v1.Reference\x12\x12\n\nword_times\x18\x12 \x01(\x08\x1a\x35\n\x13PronunciationsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x07\n\x05_seedB\x07\n\x05_trimB\x0b\n\t_quiet_msB\x10\n\x0e_cross_lingualB\x08\n\x06_speedB\x0e\n\x0c_temperatureB\x08\n\x06_top_pB\x08\n\x06_top_kB\x14\n\x12_repetition_windowB\x13\n\x11_repetition_limit\"@\n\tReference\x12\r\n\x05\x61udio\x18\x01 \x01(\x0c\x12\x12\n\ntranscript\x18\x02 \x01(\t\x12\x10\n\x08language\x18\x03 \x01(\t\"Z\n\x0b\x41udioFormat\x12%\n\x08\x65ncoding\x18\x01 \x01(\x0e\x32\x13.oscine.v1.Encoding\x12\x13\n\x0bsample_rate\x18\x02 \x01(\r\x12\x0f\n\x07\x62itrate\x18\x03 \x01(\r\"\xdd\x01\n\x12SynthesizeResponse\x12%\n\x07started\x18\x01 \x01(\x0b\x32\x12.oscine.v1.StartedH\x00\x12!\n\x05\x61udio\x18\x02 \x01(\x0b\x32\x10.oscine.v1.AudioH\x00\x12%\n\x07\x66lushed\x18\x03 \x01(\x0b\x32\x12.oscine.v1.FlushedH\x00\x12\x1f\n\x04\x64one\x18\x04 \x01(\x0b\x32\x0f.oscine.v1.DoneH\x00\x12)\n\tcancelled\x18\x05 \x01(\x0b\x32\x14.oscine.v1.CancelledH\x00\x42\n\n\x08response\"~\n\x07Started\x12\r\n\x05voice\x18\x01 \x01(\t\x12%\n\x05\x61udio\x18\x02 \x01(\x0b\x32\x16.oscine.v1.AudioFormat\x12\x1d\n\x04mode\x18\x03 \x01(\x0e\x32\x0f.oscine.v1.Mode\x12\x0c\n\x04seed\x18\x04 \x01(\x04\x12\x10\n\x08pre_skip\x18\x05 \x01(\r\"P\n\x05\x41udio\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x14\n\x0cstart_sample\x18\x02 \x01(\x04\x12\x0f\n\x07samples\x18\x03 \x01(\r\x12\x0e\n\x06\x66rames\x18\x04 \x03(\x0c\"\x1d\n\x07\x46lushed\x12\x12\n\nend_sample\x18\x01 \x01(\x04\"\x93\x02\n\x04\x44one\x12\x15\n\raudio_seconds\x18\x01 \x01(\x01\x12\x10\n\x08segments\x18\x02 \x01(\r\x12!\n\x14\x66irst_packet_seconds\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12\x1d\n\x10real_time_factor\x18\x04 \x01(\x01H\x01\x88\x01\x01\x12\x11\n\tunderruns\x18\x05 \x01(\r\x12\x18\n\x10underrun_seconds\x18\x06 \x01(\x01\x12\x0f\n\x07starved\x18\x07 \x01(\r\x12\x17\n\x0fstarved_seconds\x18\x08 \x01(\x01\x12\x1b\n\x13unspoken_characters\x18\t \x01(\rB\x17\n\x15_first_packet_secondsB\x13\n\x11_real_time_factor\"\"\n\tCancelled\x12\x15\n\rheard_samples\x18\x01 \x01(\x04*T\n\x04Mode\x12\x14\n\x10MODE_UNSPECIFIED\x10\x00\x12\r\n\tMODE_AUTO\x10\x01\x12\x11\n\rMODE_SENTENCE\x10\x02\x12\x14\n\x10MODE_INTERLEAVED\x10\x03*K\n\x08\x45ncoding\x12\x18\n\x14\x45NCODING_UNSPECIFIED\x10\x00\x12\x11\n\rENCODING_OPUS\x10\x01\x12\x12\n\x0e\x45NCODING_PCM16\x10\x02\x32^\n\rSpeechService\x12M\n\nSynthesize\x12\x1c.oscine.v1.SynthesizeRequest\x1a\x1d.oscine.v1.SynthesizeResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'oscine_proto.oscine.v1.speech_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_MODE']._serialized_start=1357
-  _globals['_MODE']._serialized_end=1441
-  _globals['_ENCODING']._serialized_start=1443
-  _globals['_ENCODING']._serialized_end=1518
+  _globals['_SYNTHESIZECONFIG_PRONUNCIATIONSENTRY']._loaded_options = None
+  _globals['_SYNTHESIZECONFIG_PRONUNCIATIONSENTRY']._serialized_options = b'8\001'
+  _globals['_MODE']._serialized_start=1935
+  _globals['_MODE']._serialized_end=2019
+  _globals['_ENCODING']._serialized_start=2021
+  _globals['_ENCODING']._serialized_end=2096
   _globals['_SYNTHESIZEREQUEST']._serialized_start=38
   _globals['_SYNTHESIZEREQUEST']._serialized_end=240
   _globals['_FLUSH']._serialized_start=242
@@ -44,21 +46,25 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CANCEL']._serialized_start=278
   _globals['_CANCEL']._serialized_end=286
   _globals['_SYNTHESIZECONFIG']._serialized_start=289
-  _globals['_SYNTHESIZECONFIG']._serialized_end=484
-  _globals['_AUDIOFORMAT']._serialized_start=486
-  _globals['_AUDIOFORMAT']._serialized_end=576
-  _globals['_SYNTHESIZERESPONSE']._serialized_start=579
-  _globals['_SYNTHESIZERESPONSE']._serialized_end=800
-  _globals['_STARTED']._serialized_start=802
-  _globals['_STARTED']._serialized_end=928
-  _globals['_AUDIO']._serialized_start=930
-  _globals['_AUDIO']._serialized_end=1010
-  _globals['_FLUSHED']._serialized_start=1012
-  _globals['_FLUSHED']._serialized_end=1041
-  _globals['_DONE']._serialized_start=1044
-  _globals['_DONE']._serialized_end=1319
-  _globals['_CANCELLED']._serialized_start=1321
-  _globals['_CANCELLED']._serialized_end=1355
-  _globals['_SPEECHSERVICE']._serialized_start=1520
-  _globals['_SPEECHSERVICE']._serialized_end=1614
+  _globals['_SYNTHESIZECONFIG']._serialized_end=996
+  _globals['_SYNTHESIZECONFIG_PRONUNCIATIONSENTRY']._serialized_start=805
+  _globals['_SYNTHESIZECONFIG_PRONUNCIATIONSENTRY']._serialized_end=858
+  _globals['_REFERENCE']._serialized_start=998
+  _globals['_REFERENCE']._serialized_end=1062
+  _globals['_AUDIOFORMAT']._serialized_start=1064
+  _globals['_AUDIOFORMAT']._serialized_end=1154
+  _globals['_SYNTHESIZERESPONSE']._serialized_start=1157
+  _globals['_SYNTHESIZERESPONSE']._serialized_end=1378
+  _globals['_STARTED']._serialized_start=1380
+  _globals['_STARTED']._serialized_end=1506
+  _globals['_AUDIO']._serialized_start=1508
+  _globals['_AUDIO']._serialized_end=1588
+  _globals['_FLUSHED']._serialized_start=1590
+  _globals['_FLUSHED']._serialized_end=1619
+  _globals['_DONE']._serialized_start=1622
+  _globals['_DONE']._serialized_end=1897
+  _globals['_CANCELLED']._serialized_start=1899
+  _globals['_CANCELLED']._serialized_end=1933
+  _globals['_SPEECHSERVICE']._serialized_start=2098
+  _globals['_SPEECHSERVICE']._serialized_end=2192
 # @@protoc_insertion_point(module_scope)

@@ -159,12 +159,40 @@ Global___Cancel: typing_extensions.TypeAlias = Cancel
 class SynthesizeConfig(google.protobuf.message.Message):
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
+    @typing.final
+    class PronunciationsEntry(google.protobuf.message.Message):
+        DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: builtins.int
+        VALUE_FIELD_NUMBER: builtins.int
+        key: builtins.str
+        value: builtins.str
+        def __init__(
+            self,
+            *,
+            key: builtins.str = ...,
+            value: builtins.str = ...,
+        ) -> None: ...
+        def ClearField(self, field_name: typing.Literal["key", b"key", "value", b"value"]) -> None: ...
+
     VOICE_FIELD_NUMBER: builtins.int
     AUDIO_FIELD_NUMBER: builtins.int
     MODE_FIELD_NUMBER: builtins.int
     SEED_FIELD_NUMBER: builtins.int
     TRIM_FIELD_NUMBER: builtins.int
     QUIET_MS_FIELD_NUMBER: builtins.int
+    INSTRUCTION_FIELD_NUMBER: builtins.int
+    LANGUAGE_FIELD_NUMBER: builtins.int
+    CROSS_LINGUAL_FIELD_NUMBER: builtins.int
+    SPEED_FIELD_NUMBER: builtins.int
+    TEMPERATURE_FIELD_NUMBER: builtins.int
+    TOP_P_FIELD_NUMBER: builtins.int
+    TOP_K_FIELD_NUMBER: builtins.int
+    REPETITION_WINDOW_FIELD_NUMBER: builtins.int
+    REPETITION_LIMIT_FIELD_NUMBER: builtins.int
+    PRONUNCIATIONS_FIELD_NUMBER: builtins.int
+    REFERENCE_FIELD_NUMBER: builtins.int
+    WORD_TIMES_FIELD_NUMBER: builtins.int
     voice: builtins.str
     """Name of a voice, at most 200 characters; empty takes the model's default."""
     mode: Global___Mode.ValueType
@@ -178,8 +206,43 @@ class SynthesizeConfig(google.protobuf.message.Message):
     """After text that may end a sentence and this many milliseconds without more, it is spoken as if flushed, though
     without a `flushed`: 20 to 60000, or 0 for never. Unset is 250.
     """
+    instruction: builtins.str
+    """How to speak, in plain words ("Whisper.", "Say it in Sichuanese."), at most 200 characters. Only models that were
+    trained to follow instructions take one; the embedded voice does not.
+    """
+    language: builtins.str
+    """Of the text, as ISO 639-1 has it: zh, en, ja, ko, de, es, fr, it or ru, as far as the model speaks it. Empty is seen
+    from the script, sentence by sentence.
+    """
+    cross_lingual: builtins.bool
+    """Take only the sound of the voice, not the words of its recording, which are in another language than the text.
+    Unset is true where `language` is given and is not that of the voice.
+    """
+    speed: builtins.float
+    """Speaking rate: 0.5 to 2, where 1 is as the voice speaks. Unset is 1. `<prosody rate="...">` in the text multiplies it."""
+    temperature: builtins.float
+    """How speech is drawn; unset is what the model was made for, and the further from that, the more often it goes wrong.
+    temperature: 0.1 to 2. top_p: 0.01 to 1. top_k: 1 to 100.
+    """
+    top_p: builtins.float
+    top_k: builtins.int
+    repetition_window: builtins.int
+    """A sound (1/25 s) that is among the last `repetition_window` ones at least `repetition_limit` times is drawn again
+    from all others. window: 0 (repetition is fine) up to what the model has, which is 10. limit: 1 to 100.
+    """
+    repetition_limit: builtins.int
+    word_times: builtins.bool
+    """Tell when each word sounds."""
     @property
     def audio(self) -> Global___AudioFormat: ...
+    @property
+    def pronunciations(self) -> google.protobuf.internal.containers.ScalarMap[builtins.str, builtins.str]:
+        """Word -> what is read in its place: a respelling, marks such as "[x][íng]", or both. At most 200 words. See docs/text.md."""
+
+    @property
+    def reference(self) -> Global___Reference:
+        """A recording to speak after, instead of `voice`; forgotten with the call."""
+
     def __init__(
         self,
         *,
@@ -189,17 +252,69 @@ class SynthesizeConfig(google.protobuf.message.Message):
         seed: builtins.int | None = ...,
         trim: builtins.bool | None = ...,
         quiet_ms: builtins.int | None = ...,
+        instruction: builtins.str = ...,
+        language: builtins.str = ...,
+        cross_lingual: builtins.bool | None = ...,
+        speed: builtins.float | None = ...,
+        temperature: builtins.float | None = ...,
+        top_p: builtins.float | None = ...,
+        top_k: builtins.int | None = ...,
+        repetition_window: builtins.int | None = ...,
+        repetition_limit: builtins.int | None = ...,
+        pronunciations: collections.abc.Mapping[builtins.str, builtins.str] | None = ...,
+        reference: Global___Reference | None = ...,
+        word_times: builtins.bool = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["_quiet_ms", b"_quiet_ms", "_seed", b"_seed", "_trim", b"_trim", "audio", b"audio", "quiet_ms", b"quiet_ms", "seed", b"seed", "trim", b"trim"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_quiet_ms", b"_quiet_ms", "_seed", b"_seed", "_trim", b"_trim", "audio", b"audio", "mode", b"mode", "quiet_ms", b"quiet_ms", "seed", b"seed", "trim", b"trim", "voice", b"voice"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["_cross_lingual", b"_cross_lingual", "_quiet_ms", b"_quiet_ms", "_repetition_limit", b"_repetition_limit", "_repetition_window", b"_repetition_window", "_seed", b"_seed", "_speed", b"_speed", "_temperature", b"_temperature", "_top_k", b"_top_k", "_top_p", b"_top_p", "_trim", b"_trim", "audio", b"audio", "cross_lingual", b"cross_lingual", "quiet_ms", b"quiet_ms", "reference", b"reference", "repetition_limit", b"repetition_limit", "repetition_window", b"repetition_window", "seed", b"seed", "speed", b"speed", "temperature", b"temperature", "top_k", b"top_k", "top_p", b"top_p", "trim", b"trim"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_cross_lingual", b"_cross_lingual", "_quiet_ms", b"_quiet_ms", "_repetition_limit", b"_repetition_limit", "_repetition_window", b"_repetition_window", "_seed", b"_seed", "_speed", b"_speed", "_temperature", b"_temperature", "_top_k", b"_top_k", "_top_p", b"_top_p", "_trim", b"_trim", "audio", b"audio", "cross_lingual", b"cross_lingual", "instruction", b"instruction", "language", b"language", "mode", b"mode", "pronunciations", b"pronunciations", "quiet_ms", b"quiet_ms", "reference", b"reference", "repetition_limit", b"repetition_limit", "repetition_window", b"repetition_window", "seed", b"seed", "speed", b"speed", "temperature", b"temperature", "top_k", b"top_k", "top_p", b"top_p", "trim", b"trim", "voice", b"voice", "word_times", b"word_times"]) -> None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_cross_lingual", b"_cross_lingual"]) -> typing.Literal["cross_lingual"] | None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_quiet_ms", b"_quiet_ms"]) -> typing.Literal["quiet_ms"] | None: ...
     @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_repetition_limit", b"_repetition_limit"]) -> typing.Literal["repetition_limit"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_repetition_window", b"_repetition_window"]) -> typing.Literal["repetition_window"] | None: ...
+    @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_seed", b"_seed"]) -> typing.Literal["seed"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_speed", b"_speed"]) -> typing.Literal["speed"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_temperature", b"_temperature"]) -> typing.Literal["temperature"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_top_k", b"_top_k"]) -> typing.Literal["top_k"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_top_p", b"_top_p"]) -> typing.Literal["top_p"] | None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_trim", b"_trim"]) -> typing.Literal["trim"] | None: ...
 
 Global___SynthesizeConfig: typing_extensions.TypeAlias = SynthesizeConfig
+
+@typing.final
+class Reference(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    AUDIO_FIELD_NUMBER: builtins.int
+    TRANSCRIPT_FIELD_NUMBER: builtins.int
+    LANGUAGE_FIELD_NUMBER: builtins.int
+    audio: builtins.bytes
+    """A whole audio file of 3 to 10 seconds of one speaker: WAV, FLAC, MP3, Ogg; M4A and WebM where the service has FFmpeg.
+    At most 8 MiB.
+    """
+    transcript: builtins.str
+    """What is said in it, at most 1000 characters; without it the voice is less alike."""
+    language: builtins.str
+    """en or zh, of the speaker; empty is seen from the transcript."""
+    def __init__(
+        self,
+        *,
+        audio: builtins.bytes = ...,
+        transcript: builtins.str = ...,
+        language: builtins.str = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["audio", b"audio", "language", b"language", "transcript", b"transcript"]) -> None: ...
+
+Global___Reference: typing_extensions.TypeAlias = Reference
 
 @typing.final
 class AudioFormat(google.protobuf.message.Message):

@@ -160,9 +160,9 @@ class CreateVoiceRequest(google.protobuf.message.Message):
     CONFIG_FIELD_NUMBER: builtins.int
     AUDIO_FIELD_NUMBER: builtins.int
     audio: builtins.bytes
-    """At most 1,048,576 bytes a message less its head, and 16,777,216 in all: a whole WAV, FLAC, MP3, Ogg or AIFF file
-    in pieces; where the service has FFmpeg, also M4A, AAC and WebM. 3 to 10 s of clear speech are best, 16 kHz and
-    1 s of speech are the least, 30 s without long pauses the most.
+    """The next piece of a WAV, FLAC, MP3, Ogg or AIFF file; where the service has FFmpeg, also of an M4A, AAC or WebM
+    file. At most 1,000,000 bytes a piece, and 16,777,216 in all. 3 to 10 s of clear speech are best; 16 kHz and 1 s of
+    speech are the least, 30 s without long pauses the most.
     """
     @property
     def config(self) -> Global___CreateVoiceConfig: ...

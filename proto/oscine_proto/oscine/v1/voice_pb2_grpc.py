@@ -28,18 +28,19 @@ if _version_not_supported:
 class VoiceServiceStub(object):
     """Voices that calls may name: those that came with the model, and those made from recordings.
 
-    A made voice belongs to whoever made it, and only they see it; with keys off, all belong to everybody. Of two voices
-    of one name that a caller sees, the model's counts, then the caller's own. Make voices only of people who agreed to
-    it.
+    A made voice belongs to the owner of the key that it was made with, and only they see it; without keys all belong to
+    everybody. Of voices of one name that a caller sees, the model's counts, then the caller's own. Make voices only of
+    people who agreed to it.
 
     How a call may end, besides OK:
     INVALID_ARGUMENT     a field is out of range, requests are out of order or are no such messages, or the recording
     makes no voice: the message says why.
     NOT_FOUND            the caller sees no voice of that name.
     ALREADY_EXISTS       the name is taken.
-    FAILED_PRECONDITION  the service has no voice store, or the voice is not the caller's to delete.
-    RESOURCE_EXHAUSTED   the caller has as many voices as it may; or too many recordings wait, and the trailing metadata
-    `retry-after-ms` tells when to try again.
+    PERMISSION_DENIED    the voice is not the caller's to delete, the caller has as many voices as it may, or its key
+    may not be used for this.
+    FAILED_PRECONDITION  the service has no voice store.
+    RESOURCE_EXHAUSTED   too many recordings wait: the trailing metadata `retry-after-ms` tells when to try again.
     DEADLINE_EXCEEDED    the recording did not go on for 30 s.
     UNAVAILABLE          the service stops.
     INTERNAL             a fault of the service, or a voice store that cannot be used.
@@ -76,18 +77,19 @@ class VoiceServiceStub(object):
 class VoiceServiceServicer(object):
     """Voices that calls may name: those that came with the model, and those made from recordings.
 
-    A made voice belongs to whoever made it, and only they see it; with keys off, all belong to everybody. Of two voices
-    of one name that a caller sees, the model's counts, then the caller's own. Make voices only of people who agreed to
-    it.
+    A made voice belongs to the owner of the key that it was made with, and only they see it; without keys all belong to
+    everybody. Of voices of one name that a caller sees, the model's counts, then the caller's own. Make voices only of
+    people who agreed to it.
 
     How a call may end, besides OK:
     INVALID_ARGUMENT     a field is out of range, requests are out of order or are no such messages, or the recording
     makes no voice: the message says why.
     NOT_FOUND            the caller sees no voice of that name.
     ALREADY_EXISTS       the name is taken.
-    FAILED_PRECONDITION  the service has no voice store, or the voice is not the caller's to delete.
-    RESOURCE_EXHAUSTED   the caller has as many voices as it may; or too many recordings wait, and the trailing metadata
-    `retry-after-ms` tells when to try again.
+    PERMISSION_DENIED    the voice is not the caller's to delete, the caller has as many voices as it may, or its key
+    may not be used for this.
+    FAILED_PRECONDITION  the service has no voice store.
+    RESOURCE_EXHAUSTED   too many recordings wait: the trailing metadata `retry-after-ms` tells when to try again.
     DEADLINE_EXCEEDED    the recording did not go on for 30 s.
     UNAVAILABLE          the service stops.
     INTERNAL             a fault of the service, or a voice store that cannot be used.
@@ -156,18 +158,19 @@ def add_VoiceServiceServicer_to_server(servicer, server):
 class VoiceService(object):
     """Voices that calls may name: those that came with the model, and those made from recordings.
 
-    A made voice belongs to whoever made it, and only they see it; with keys off, all belong to everybody. Of two voices
-    of one name that a caller sees, the model's counts, then the caller's own. Make voices only of people who agreed to
-    it.
+    A made voice belongs to the owner of the key that it was made with, and only they see it; without keys all belong to
+    everybody. Of voices of one name that a caller sees, the model's counts, then the caller's own. Make voices only of
+    people who agreed to it.
 
     How a call may end, besides OK:
     INVALID_ARGUMENT     a field is out of range, requests are out of order or are no such messages, or the recording
     makes no voice: the message says why.
     NOT_FOUND            the caller sees no voice of that name.
     ALREADY_EXISTS       the name is taken.
-    FAILED_PRECONDITION  the service has no voice store, or the voice is not the caller's to delete.
-    RESOURCE_EXHAUSTED   the caller has as many voices as it may; or too many recordings wait, and the trailing metadata
-    `retry-after-ms` tells when to try again.
+    PERMISSION_DENIED    the voice is not the caller's to delete, the caller has as many voices as it may, or its key
+    may not be used for this.
+    FAILED_PRECONDITION  the service has no voice store.
+    RESOURCE_EXHAUSTED   too many recordings wait: the trailing metadata `retry-after-ms` tells when to try again.
     DEADLINE_EXCEEDED    the recording did not go on for 30 s.
     UNAVAILABLE          the service stops.
     INTERNAL             a fault of the service, or a voice store that cannot be used.

@@ -150,21 +150,102 @@ class Open(google.protobuf.message.Message):
     VOICE_FIELD_NUMBER: builtins.int
     SEED_FIELD_NUMBER: builtins.int
     TRIM_FIELD_NUMBER: builtins.int
+    OWNER_FIELD_NUMBER: builtins.int
+    REFERENCE_FIELD_NUMBER: builtins.int
+    INSTRUCTION_FIELD_NUMBER: builtins.int
+    CROSS_LINGUAL_FIELD_NUMBER: builtins.int
+    SPEED_FIELD_NUMBER: builtins.int
+    TEMPERATURE_FIELD_NUMBER: builtins.int
+    TOP_P_FIELD_NUMBER: builtins.int
+    TOP_K_FIELD_NUMBER: builtins.int
+    REPETITION_WINDOW_FIELD_NUMBER: builtins.int
+    REPETITION_LIMIT_FIELD_NUMBER: builtins.int
+    WORD_TIMES_FIELD_NUMBER: builtins.int
     voice: builtins.str
     seed: builtins.int
     """0 to 2^63 - 1."""
     trim: builtins.bool
     """Cut silence at the edges of sentences, within bounds."""
+    owner: builtins.str
+    """Whose voices may be named besides everybody's."""
+    instruction: builtins.str
+    """Unset for none."""
+    cross_lingual: builtins.bool
+    speed: builtins.float
+    """1.0 is as the voice speaks."""
+    temperature: builtins.float
+    """Of how speech ids are drawn; unset is what the model says."""
+    top_p: builtins.float
+    top_k: builtins.int
+    repetition_window: builtins.int
+    repetition_limit: builtins.int
+    word_times: builtins.bool
+    """Tell when each word sounds."""
+    @property
+    def reference(self) -> Global___Recording:
+        """To be spoken after, in place of `voice`."""
+
     def __init__(
         self,
         *,
         voice: builtins.str = ...,
         seed: builtins.int = ...,
         trim: builtins.bool = ...,
+        owner: builtins.str = ...,
+        reference: Global___Recording | None = ...,
+        instruction: builtins.str | None = ...,
+        cross_lingual: builtins.bool = ...,
+        speed: builtins.float = ...,
+        temperature: builtins.float | None = ...,
+        top_p: builtins.float | None = ...,
+        top_k: builtins.int | None = ...,
+        repetition_window: builtins.int | None = ...,
+        repetition_limit: builtins.int | None = ...,
+        word_times: builtins.bool = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["seed", b"seed", "trim", b"trim", "voice", b"voice"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["_instruction", b"_instruction", "_repetition_limit", b"_repetition_limit", "_repetition_window", b"_repetition_window", "_temperature", b"_temperature", "_top_k", b"_top_k", "_top_p", b"_top_p", "instruction", b"instruction", "reference", b"reference", "repetition_limit", b"repetition_limit", "repetition_window", b"repetition_window", "temperature", b"temperature", "top_k", b"top_k", "top_p", b"top_p"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_instruction", b"_instruction", "_repetition_limit", b"_repetition_limit", "_repetition_window", b"_repetition_window", "_temperature", b"_temperature", "_top_k", b"_top_k", "_top_p", b"_top_p", "cross_lingual", b"cross_lingual", "instruction", b"instruction", "owner", b"owner", "reference", b"reference", "repetition_limit", b"repetition_limit", "repetition_window", b"repetition_window", "seed", b"seed", "speed", b"speed", "temperature", b"temperature", "top_k", b"top_k", "top_p", b"top_p", "trim", b"trim", "voice", b"voice", "word_times", b"word_times"]) -> None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_instruction", b"_instruction"]) -> typing.Literal["instruction"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_repetition_limit", b"_repetition_limit"]) -> typing.Literal["repetition_limit"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_repetition_window", b"_repetition_window"]) -> typing.Literal["repetition_window"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_temperature", b"_temperature"]) -> typing.Literal["temperature"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_top_k", b"_top_k"]) -> typing.Literal["top_k"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_top_p", b"_top_p"]) -> typing.Literal["top_p"] | None: ...
 
 Global___Open: typing_extensions.TypeAlias = Open
+
+@typing.final
+class Recording(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    SAMPLES_FIELD_NUMBER: builtins.int
+    SAMPLE_RATE_FIELD_NUMBER: builtins.int
+    TRANSCRIPT_FIELD_NUMBER: builtins.int
+    LANGUAGE_FIELD_NUMBER: builtins.int
+    samples: builtins.bytes
+    """float32, little-endian, mono, in [-1, 1]."""
+    sample_rate: builtins.int
+    """In Hz."""
+    transcript: builtins.str
+    """Its words, and the speaker's language; may be empty."""
+    language: builtins.str
+    def __init__(
+        self,
+        *,
+        samples: builtins.bytes = ...,
+        sample_rate: builtins.int = ...,
+        transcript: builtins.str = ...,
+        language: builtins.str = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["language", b"language", "sample_rate", b"sample_rate", "samples", b"samples", "transcript", b"transcript"]) -> None: ...
+
+Global___Recording: typing_extensions.TypeAlias = Recording
 
 @typing.final
 class Speak(google.protobuf.message.Message):
