@@ -72,6 +72,7 @@ $(VENV)/.dev: $(VENV)/.run
 $(VENV)/.bench: $(VENV)/.dev
 	@echo "python: installing what the measurements listen with"
 	@$(PIP) --use-pep517 --editable '.[bench]'
+	@$(PIP) --no-deps Resemblyzer==0.1.4
 	@touch $@
 
 # Its own environment with fixed versions: stubs made by protobuf 6 tools run on protobuf 6 and 7.

@@ -1,8 +1,8 @@
 """How well is the speech understood? python -m bench.intelligibility --lang en FILE [--mode interleaved] [--json]
 
 Speaks every line of FILE through the engine's public interface, one after the other, transcribes it with an offline
-recogniser (bench.asr) and compares (bench.scoring). One seed for all lines, no retries, nothing chosen; one unscored
-line warms the engine up first. A line that fails counts as wholly wrong.
+recogniser (bench.asr) and compares (`listening/scoring.py` of the service). One seed for all lines, no retries, nothing
+chosen; one unscored line warms the engine up first. A line that fails counts as wholly wrong.
 
 Keys of the printed object, the first group also for each of `lines`:
 
@@ -36,10 +36,10 @@ import numpy as np
 
 from bench.asr import Language, MissingPackage, OpinionScore, Recogniser, Samples
 from bench.pacing import INTERVAL_S, pieces
-from bench.scoring import METRIC, edits, units
 from oscine_engine.engine import Engine, EngineSettings
 from oscine_engine.errors import OscineError
 from oscine_engine.events import Audio, Mode, SessionRequest
+from oscine_service.listening.scoring import METRIC, edits, units
 
 MODES = {"whole": Mode.SENTENCE, "interleaved": Mode.INTERLEAVED}
 LONG_LINE = 15

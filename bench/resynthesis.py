@@ -26,7 +26,6 @@ import torch
 from torch import Tensor
 
 from bench.asr import MissingPackage, OpinionScore, Recogniser
-from bench.scoring import METRIC, edits, units
 from oscine_engine.checkpoint import layout
 from oscine_engine.checkpoint.load import Checkpoint, load
 from oscine_engine.errors import OscineError
@@ -35,6 +34,7 @@ from oscine_engine.flow.oneshot import solve
 from oscine_engine.voices.encoders import RATE as ENCODER_RATE
 from oscine_engine.voices.encoders import Encoders
 from oscine_engine.voices.prompt import VoicePrompt
+from oscine_service.listening.scoring import METRIC, edits, units
 from training.data import is_valid
 from training.prompts import RATE, SOURCES, read_clips
 

@@ -7,9 +7,9 @@ import pytest
 from numpy.typing import NDArray
 
 from bench.asr import Recogniser
-from bench.scoring import words
 from oscine_engine.engine import Engine
 from oscine_engine.events import Audio, Mode, SessionRequest
+from oscine_service.listening.scoring import words
 
 pytestmark = pytest.mark.slow
 

@@ -6,11 +6,12 @@ posteriors, not from autograd through the recursion.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from oscine_service.listening.scoring import edits as edits
 
 BLANK = 0
 _NEVER = -1e30
@@ -84,13 +85,3 @@ def greedy(log_probs: Tensor, frames: Tensor) -> list[list[int]]:
         merged = torch.unique_consecutive(ids[:count]).tolist()
         rows.append([i for i in merged if i != BLANK])
     return rows
-
-
-def edits(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
-    """Least number of substitutions, insertions and deletions that make one sequence of the other."""
-    row = list(range(len(b) + 1))
-    for i, x in enumerate(a, 1):
-        diagonal, row[0] = row[0], i
-        for j, y in enumerate(b, 1):
-            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (x != y))
-    return row[-1]

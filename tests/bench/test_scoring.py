@@ -9,7 +9,7 @@ pytest.importorskip("whisper_normalizer", reason="the bench extra is not install
 pytest.importorskip("opencc", reason="the bench extra is not installed")
 
 from bench.intelligibility import Line, leading_silence, summarise
-from bench.scoring import characters, edits, words
+from oscine_service.listening.scoring import characters, edits, words
 
 
 def test_edits_count_substitutions_insertions_and_deletions() -> None:

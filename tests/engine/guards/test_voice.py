@@ -15,11 +15,11 @@ import pytest_asyncio
 from numpy.typing import NDArray
 
 from bench.asr import Language, Recogniser
-from bench.scoring import words
 from oscine_engine.checkpoint.load import load
 from oscine_engine.engine import Engine
 from oscine_engine.events import Audio, Mode, SessionRequest
 from oscine_engine.guards.levels import window_levels
+from oscine_service.listening.scoring import words
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 

@@ -6,17 +6,15 @@ to American spelling), then neighbouring numbers and the two letters of "a m" an
 
 Mandarin, characters: traditional to simplified, numbers to characters, the three characters for he, she and it (which
 sound alike) to one, then everything but Chinese characters and Latin letters is dropped. Other homophones count as
-errors; `syllables` (toneless pinyin) looks through them.
+errors; `syllables` looks through them.
 """
 
-from __future__ import annotations
-
 import re
+from collections.abc import Hashable, Sequence
 from functools import cache
 from typing import Any
 
-from bench.asr import INSTALL, Language, MissingPackage
-from training.ctc import edits as edits
+from oscine_service.listening.recogniser import INSTALL, Language, MissingPackage
 
 METRIC: dict[Language, str] = {"en": "wer", "zh": "cer"}
 
@@ -71,8 +69,24 @@ def units(lang: Language, text: str) -> list[str]:
     return words(text) if lang == "en" else characters(text)
 
 
-def syllables(text: str) -> list[str]:
-    """Toneless pinyin of the comparable characters."""
-    from pypinyin import lazy_pinyin
+def syllables(text: str, *, tones: bool = False) -> list[str]:
+    """Pinyin of the comparable characters, with the number of each one's tone (5: none) behind it where asked for.
 
-    return list(lazy_pinyin("".join(characters(text))))
+    Tones are those that are spoken: two third tones in a row become a second and a third.
+    """
+    from pypinyin import Style, lazy_pinyin
+
+    plain = "".join(characters(text))
+    if not tones:
+        return list(lazy_pinyin(plain))
+    return list(lazy_pinyin(plain, style=Style.TONE3, tone_sandhi=True, neutral_tone_with_five=True))
+
+
+def edits(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
+    """Least number of substitutions, insertions and deletions that make one sequence of the other."""
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a, 1):
+        diagonal, row[0] = row[0], i
+        for j, y in enumerate(b, 1):
+            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (x != y))
+    return row[-1]
