@@ -13,9 +13,10 @@ from oscine_engine.lm.interleave import Kind
 from oscine_engine.lm.sampling import NO_ID
 from oscine_engine.lm.stream import LMStream
 from oscine_engine.runtime.graphs import Pulled
-from oscine_engine.runtime.kernels.lm_lines import HELD, PAST
+from oscine_engine.runtime.kernels.lm_lines import DRAWN, HELD, PAST
 
 _SPEECH = Kind.SPEECH
+_USUAL = (0,) * (PAST - DRAWN)
 
 
 class Book:
@@ -76,6 +77,7 @@ class Book:
             line[HELD] if stream.plain else machine.says - 1,
             len(pages) * self._page_tokens,
             stream.plain,
+            *(_USUAL if stream.drawing is None else stream.drawing.words),
             *[NO_ID] * (window - len(tokens)),
             *tokens[-window:],
         ]

@@ -3,8 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
+from oscine_engine.lm.drawing import Drawing
 from oscine_engine.lm.interleave import Layout, Prompt
 from oscine_engine.lm.stream import LMStream, Mode
+from oscine_engine.options import Knobs
 
 Wake: TypeAlias = Callable[[], bool]
 """Called from any thread: ids have come. False if nobody is there to take them."""
@@ -33,7 +35,19 @@ class LanguageModel(Protocol):
         """Pages of this process's pool that streams hold."""
         ...
 
-    def open(self, prompt: Prompt, *, mode: Mode = "whole", seed: int = 0, limit: int | None = None) -> LMStream: ...
+    def open(
+        self,
+        prompt: Prompt,
+        *,
+        mode: Mode = "whole",
+        seed: int = 0,
+        limit: int | None = None,
+        drawing: Drawing | None = None,
+    ) -> LMStream: ...
+
+    def drawing(self, knobs: Knobs) -> Drawing | None:
+        """What to open streams with that are drawn for by `knobs`. Raises InvalidInput for what it cannot do."""
+        ...
 
     def close(self, stream: LMStream) -> None: ...
 

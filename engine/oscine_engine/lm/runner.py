@@ -9,21 +9,25 @@ from torch import Tensor
 from oscine_engine.config import SamplingConfig, TextRules
 from oscine_engine.lm import noise
 from oscine_engine.lm.attention import Span, causal_mask
+from oscine_engine.lm.drawing import Drawing, drawing, usual
 from oscine_engine.lm.interleave import Input, Layout, Prompt
 from oscine_engine.lm.network import SpeechLM
 from oscine_engine.lm.packed import PackedLM, page_shape
 from oscine_engine.lm.port import Costs, Wake
-from oscine_engine.lm.sampling import NO_ID, mask_logits, sample
+from oscine_engine.lm.sampling import NO_ID, Rows, mask_logits, sample
 from oscine_engine.lm.stream import LMStream, Mode
+from oscine_engine.options import Knobs
 from oscine_engine.runtime.pages import PagePool, PoolExhausted
 
 
 class Draw(NamedTuple):
-    """One id to sample: the stream's seed, the ids said before it, and whether eos is legal."""
+    """One id to sample: the stream's seed, the ids said before it, whether eos is legal, and how it is drawn, None for
+    as the model says."""
 
     seed: int
     said: Sequence[int]
     may_end: bool
+    drawing: Drawing | None = None
 
 
 class LMRunner:
@@ -77,12 +81,24 @@ class LMRunner:
     def stop(self) -> None:
         """There is nothing to give back."""
 
-    def open(self, prompt: Prompt, *, mode: Mode = "whole", seed: int = 0, limit: int | None = None) -> LMStream:
+    def open(
+        self,
+        prompt: Prompt,
+        *,
+        mode: Mode = "whole",
+        seed: int = 0,
+        limit: int | None = None,
+        drawing: Drawing | None = None,
+    ) -> LMStream:
         """A stream that speaks the text it will be given as `prompt` does. Holds no pages until its first step.
 
         limit: most speech ids, the guard against a model that does not stop; the text's maximum holds besides.
         """
-        return LMStream(self.layout, prompt, mode, seed, limit)
+        return LMStream(self.layout, prompt, mode, seed, limit, drawing)
+
+    def drawing(self, knobs: Knobs) -> Drawing | None:
+        """As `LanguageModel.drawing`."""
+        return drawing(knobs, self.sampling, self.temperature)
 
     def close(self, stream: LMStream) -> None:
         """Free the stream's pages. Closing twice changes nothing."""
@@ -119,7 +135,8 @@ class LMRunner:
             if feed.says:
                 saying.append(index)
                 rows.append(row - 1)
-                draws.append(Draw(streams[index].seed, streams[index].tokens, feed.may_end))
+                stream = streams[index]
+                draws.append(Draw(stream.seed, stream.tokens, feed.may_end, stream.drawing))
         try:
             hidden = self.forward([(streams[i], feed.inputs) for i, feed in zip(active, feeds, strict=True)])
             ids = self.choose(self.packed.head(hidden[rows]), draws) if saying else []
@@ -183,12 +200,12 @@ class LMRunner:
         masked = mask_logits(logits, self.layout.speech_token_size, may_end)
         history = [([NO_ID] * window + list(draw.said[-window:]))[-window:] for draw in draws]
         keys = [[noise.key(draw.seed, len(draw.said), use) for use in (0, 1)] for draw in draws]
+        rule: SamplingConfig | Rows = self.sampling
+        if any(draw.drawing is not None for draw in draws):
+            ours = usual(self.sampling, self.temperature)
+            rule = Rows.of([draw.drawing or ours for draw in draws], device)
         ids = sample(
-            masked,
-            torch.tensor(history, device=device),
-            torch.tensor(keys, device=device),
-            self.sampling,
-            self.temperature,
+            masked, torch.tensor(history, device=device), torch.tensor(keys, device=device), rule, self.temperature
         )
         chosen: list[int] = torch.where(masked.amax(-1).isfinite(), ids, NO_ID).tolist()
         return chosen

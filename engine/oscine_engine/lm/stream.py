@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from oscine_engine.errors import InternalError
+from oscine_engine.lm.drawing import Drawing
 from oscine_engine.lm.interleave import Interleaver, Layout, Phase, Prompt
 from oscine_engine.lm.sampling import NO_ID
 
@@ -16,12 +17,22 @@ class LMStream:
 
     tokens: speech ids said so far. pages, length: K/V pages held, and positions that count in them. slot: its line in a
     runner's `Book`, -1 for none. plain: that line is all its next step needs: it goes on speaking, from the id said
-    last, and has pages for it. failure: why the stream ended early, if its numbers went bad.
+    last, and has pages for it. failure: why the stream ended early, if its numbers went bad. drawing: how its ids are
+    drawn, None for as the model says.
     """
 
-    def __init__(self, layout: Layout, prompt: Prompt, mode: Mode, seed: int, limit: int | None) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        prompt: Prompt,
+        mode: Mode,
+        seed: int,
+        limit: int | None,
+        drawing: Drawing | None = None,
+    ) -> None:
         self.machine = Interleaver(layout, prompt, interleaved=mode == "interleaved", limit=limit)
         self.seed = seed
+        self.drawing = drawing
         self.tokens: list[int] = []
         self.pages: list[int] = []
         self.length = 0

@@ -20,6 +20,7 @@ from oscine_engine.checkpoint import draft as drafts
 from oscine_engine.checkpoint import merged
 from oscine_engine.config import ModelConfig, SamplingConfig
 from oscine_engine.errors import InvalidInput, Unavailable
+from oscine_engine.lm.drawing import usual
 from oscine_engine.lm.interleave import Layout
 from oscine_engine.lm.vllm_requests import Ask, Engine
 from oscine_engine.lm.vllm_runner import VLLMRunner
@@ -57,7 +58,9 @@ def runner(config: ModelConfig, options: VLLMOptions) -> VLLMRunner:
     InvalidInput without vLLM."""
     vocabulary = merged.read(options.directory, config.lm)
     require()
-    return VLLMRunner(lambda: opened(options, config, vocabulary), Layout.of(config.lm, config.text), vocabulary)
+    return VLLMRunner(
+        lambda: opened(options, config, vocabulary), Layout.of(config.lm, config.text), vocabulary, config.sampling
+    )
 
 
 def starter(config: ModelConfig, directory: Path, device: str) -> Callable[[int, int], VLLMRunner]:
@@ -186,10 +189,11 @@ class VLLM:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
+        how = ask.drawing or usual(self._sampling, self._temperature)
         return SamplingParams(
-            temperature=self._temperature,
-            top_p=self._sampling.top_p,
-            top_k=self._sampling.top_k,
+            temperature=1.0 / how.scale,
+            top_p=how.top_p,
+            top_k=how.top_k,
             seed=ask.seed,
             min_tokens=ask.least,
             max_tokens=ask.most,

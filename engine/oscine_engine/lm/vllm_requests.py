@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from oscine_engine.errors import Unavailable
+from oscine_engine.lm.drawing import Drawing
 
 T = TypeVar("T")
 
@@ -17,12 +18,13 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True)
 class Ask:
     """Go on after `prompt`, ids of the merged vocabulary, by `least` to `most` ids; eos, which counts as one, may be
-    among them once `least` are said, and ends it. seed: not negative."""
+    among them once `least` are said, and ends it. seed: not negative. drawing: how, None for as the model says."""
 
     prompt: tuple[int, ...]
     least: int
     most: int
     seed: int
+    drawing: Drawing | None = None
 
 
 class Engine(Protocol):

@@ -14,12 +14,15 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 
 from oscine_engine.checkpoint.merged import Merged
-from oscine_engine.errors import InternalError, Unavailable
+from oscine_engine.config import SamplingConfig
+from oscine_engine.errors import InternalError, InvalidInput, Unavailable
 from oscine_engine.lm import noise
+from oscine_engine.lm.drawing import Drawing, drawing
 from oscine_engine.lm.interleave import Input, Kind, Layout, Phase, Prompt
 from oscine_engine.lm.port import Costs, Wake
 from oscine_engine.lm.stream import LMStream, Mode
 from oscine_engine.lm.vllm_requests import Ask, Engine, Over, Request, Requests
+from oscine_engine.options import Knobs
 
 COSTS: Costs = ((1, 5e-5), (512, 2e-3))
 """Taking ids costs next to nothing, whatever making them costs elsewhere; true costs are learned."""
@@ -32,8 +35,16 @@ _REQUEST = 3
 class VLLMStream(LMStream):
     """fed: inputs taken so far, in the merged vocabulary. request: what is under way."""
 
-    def __init__(self, layout: Layout, prompt: Prompt, mode: Mode, seed: int, limit: int | None) -> None:
-        super().__init__(layout, prompt, mode, seed, limit)
+    def __init__(
+        self,
+        layout: Layout,
+        prompt: Prompt,
+        mode: Mode,
+        seed: int,
+        limit: int | None,
+        drawing: Drawing | None = None,
+    ) -> None:
+        super().__init__(layout, prompt, mode, seed, limit, drawing)
         self.fed: list[int] = []
         self.request: Request | None = None
 
@@ -60,9 +71,15 @@ class VLLMRunner:
     """vLLM has its own."""
 
     def __init__(
-        self, opened: Callable[[], AbstractAsyncContextManager[Engine]], layout: Layout, vocabulary: Merged
+        self,
+        opened: Callable[[], AbstractAsyncContextManager[Engine]],
+        layout: Layout,
+        vocabulary: Merged,
+        sampling: SamplingConfig | None = None,
     ) -> None:
+        """sampling: how the model is drawn from; None: as the released one."""
         self.layout = layout
+        self._sampling = sampling or SamplingConfig()
         self.wake: Wake = lambda: False
         self._vocabulary = vocabulary
         self.requests = Requests(opened, self._tell)
@@ -78,8 +95,25 @@ class VLLMRunner:
     def stop(self) -> None:
         self.requests.stop()
 
-    def open(self, prompt: Prompt, *, mode: Mode = "whole", seed: int = 0, limit: int | None = None) -> VLLMStream:
-        return VLLMStream(self.layout, prompt, mode, seed, limit)
+    def open(
+        self,
+        prompt: Prompt,
+        *,
+        mode: Mode = "whole",
+        seed: int = 0,
+        limit: int | None = None,
+        drawing: Drawing | None = None,
+    ) -> VLLMStream:
+        return VLLMStream(self.layout, prompt, mode, seed, limit, drawing)
+
+    def drawing(self, knobs: Knobs) -> Drawing | None:
+        """As `LanguageModel.drawing`. vLLM draws without regard to repetition."""
+        if knobs.repetition_window is not None or knobs.repetition_limit is not None:
+            raise InvalidInput(
+                "repetition_window, repetition_limit: this service draws with vLLM, which does not know them; leave "
+                "them out"
+            )
+        return drawing(knobs, self._sampling)
 
     def close(self, stream: LMStream) -> None:
         self._drop(_ours(stream))
@@ -146,7 +180,7 @@ class VLLMRunner:
         most = machine.room
         least = min(most, max(0, machine.ends_from - machine.said))
         seed = noise.key(stream.seed, len(stream.tokens), _REQUEST) & (1 << 63) - 1
-        stream.request = self.requests.ask(Ask(tuple(stream.fed), least, most, seed))
+        stream.request = self.requests.ask(Ask(tuple(stream.fed), least, most, seed, stream.drawing))
         self._asked.add(stream.request)
 
     def _hear(self, stream: VLLMStream, ids: Iterable[int]) -> None:

@@ -105,13 +105,14 @@ class Core:
         """Ticks that were not waited for, and the last one."""
 
     def admit(self, options: StreamOptions, deliver: Deliver, voice: ReadyVoice) -> Stream:
-        """Let a stream in. Raises Overloaded with a hint, or InvalidInput for a voice that can never fit."""
-        now = self._clock()
+        """Let a stream in. Raises Overloaded with a hint, or InvalidInput for a voice that can never fit and for what
+        the language model cannot do."""
+        now, drawing = self._clock(), self.stages.lm.drawing(options.knobs)
         refusal = self._door.ask(self._views(now), self.costs, now, self.bounds.limits, self.bounds.pace)
         if refusal is not None:
             raise Overloaded(f"{refusal.reason}; try again", refusal.retry_after_s)
         lane = Lane(self.stages.voices.pin(voice), credit=self._credit)
-        stream = Stream(options, deliver, voice, lane, Listener(self._rate, arrived=now), stale=False)
+        stream = Stream(options, deliver, voice, lane, Listener(self._rate, arrived=now), stale=False, drawing=drawing)
         self.streams.append(stream)
         self._touch(stream)
         return stream

@@ -36,6 +36,7 @@ from oscine_engine.lm.packed import page_shape as lm_page_shape
 from oscine_engine.lm.port import LanguageModel
 from oscine_engine.lm.runner import LMRunner
 from oscine_engine.lm.speculation import Drafter
+from oscine_engine.lm.stream import Mode
 from oscine_engine.runtime import warm_up
 from oscine_engine.runtime.book import ReadyVoice, VoiceBook
 from oscine_engine.runtime.core import Bounds, Clock, Core
@@ -387,11 +388,12 @@ class Device:
 
     def _open_segment(self, stream: Stream, whole: bool, seed: int) -> Segment:
         prompt = stream.voice.whole if whole else stream.voice.interleaved
+        mode: Mode = "whole" if whole else "interleaved"
         return Segment(
             index=stream.begun,
             prompt=prompt,
             interleaved=not whole,
-            lm=self.lm.open(prompt, mode="whole" if whole else "interleaved", seed=seed, limit=self._longest),
+            lm=self.lm.open(prompt, mode=mode, seed=seed, limit=self._longest, drawing=stream.drawing),
             vocoder=self.vocoder.open(),
             guard=SegmentGuard(self._rules(stream), seed),
             draws=[(0, seed)],

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from oscine_engine.lm.drawing import Drawing
 from oscine_engine.port import Deliver, Progress, StreamOptions
 from oscine_engine.runtime.book import ReadyVoice
 from oscine_engine.runtime.lane import Lane, Segment
@@ -26,6 +27,7 @@ class Stream:
     pause: samples of silence that the last segment to sound ended in.
     paused: a flush was asked for and nothing since; rested: that was so when it last had nothing to compute.
     wants_text: it has had nothing to compute for want of text.
+    drawing: how its speech ids are drawn, None for as the model says.
     """
 
     options: StreamOptions
@@ -49,6 +51,7 @@ class Stream:
     ending: bool = False
     ended: bool = False
     progress: Progress = STILL
+    drawing: Drawing | None = None
 
     @property
     def held_samples(self) -> int:

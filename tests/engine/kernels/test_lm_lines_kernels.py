@@ -6,10 +6,11 @@ from torch import Tensor
 
 from oscine_engine.config import SamplingConfig
 from oscine_engine.lm import noise
+from oscine_engine.lm.drawing import NEVER, Drawing
 from oscine_engine.lm.sampling import NO_ID, mask_logits, sample
 from oscine_engine.lm.speculation import lots
 from oscine_engine.runtime.kernels import lm_lines as twin
-from oscine_engine.runtime.kernels.lm_lines import ENDS, HELD, LAID, LENGTH, PAST, REACH, ROOM, SAID, SEED
+from oscine_engine.runtime.kernels.lm_lines import DRAWN, ENDS, HELD, LAID, LENGTH, PAST, REACH, ROOM, SAID, SEED
 
 triton = pytest.importorskip("triton")
 
@@ -26,6 +27,7 @@ def lines_of(count: int, held: Tensor, seed: int = 7) -> Tensor:
     lines[:, LENGTH], lines[:, ENDS] = 3 * numbers % 19, torch.where(numbers % 2 == 0, 0, 1 << 62)
     lines[:, HELD], lines[:, ROOM], lines[:, REACH], lines[:, LAID] = held, 1 + numbers % 9, 20 + numbers % 3, 1
     lines[::4, PAST : PAST + 2] = NO_ID
+    lines[:, DRAWN:PAST] = 0
     return lines
 
 
@@ -106,6 +108,40 @@ def test_ids_are_drawn_alike_and_one_by_one(temperature: float, draws: int) -> N
         assert int(wanted[stream, place]) == int(one)
         repeated += int(one) != int(sample(masked, torch.full_like(history, NO_ID), keys, config, temperature)[0])
     assert repeated > 0
+
+
+@pytest.mark.parametrize("draws", [1, 3])
+def test_lines_are_drawn_each_in_its_own_way_whatever_is_beside_them(draws: int) -> None:
+    """Temperatures, nuclei, windows and limits of their own, beside lines that leave it at the rule."""
+    from oscine_engine.runtime.kernels import lm_lines_triton
+
+    config, count = SamplingConfig(win_size=WINDOW, tau_r=0.25), 40
+    ways = [
+        None,
+        Drawing(1 / 0.4, config.top_p, config.top_k, WINDOW, 2),
+        Drawing(1.0, 1.0, 100, WINDOW, 2),
+        Drawing(1 / 1.7, 0.3, 3, 2, 1),
+        Drawing(1.0, config.top_p, config.top_k, 1, NEVER),
+    ]
+    lines = lines_of(count, torch.full((count,), draws - 1))
+    for number in range(count):
+        way = ways[number % len(ways)]
+        lines[number, DRAWN:PAST] = 0 if way is None else torch.tensor(way.words)
+    logits = torch.randn(count * draws, 40, generator=torch.Generator().manual_seed(5)) * 2
+    # What is likeliest was said a while ago: some windows see it, some do not.
+    lines[:, PAST : PAST + 2] = logits[::draws, :SPEECH_IDS].argmax(-1, keepdim=True)
+    rule = twin.Rule(config, 1.0, SPEECH_IDS)
+    got = lm_lines_triton.sample(logits.to(DEVICE), lines.to(DEVICE), WINDOW, rule).cpu()
+    assert got.tolist() == twin.sample(logits, lines, WINDOW, rule).tolist()
+    differing = [0] * len(ways)
+    for number in range(count):
+        alone = twin.sample(logits[number * draws : (number + 1) * draws], lines[number : number + 1], WINDOW, rule)
+        assert alone[0].tolist() == got[number].tolist()
+        usual = lines[number : number + 1].clone()
+        usual[:, DRAWN:PAST] = 0
+        as_ever = twin.sample(logits[number * draws : (number + 1) * draws], usual, WINDOW, rule)
+        differing[number % len(ways)] += as_ever.tolist() != alone.tolist()
+    assert differing[0] == 0 and all(differing[1:]), differing
 
 
 @pytest.mark.parametrize("forced", [False, True])

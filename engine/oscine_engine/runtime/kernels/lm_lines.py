@@ -11,6 +11,7 @@ lines come back as those of the next. On a GPU `lm_lines_triton` does this; here
     HELD    guesses that follow the last id; -1 where nothing is to be drawn
     REACH   positions that its pages have room for
     LAID    whether the device lays its rows out: the last id said, and guesses; else the host has
+    DRAWN   five words of how it is drawn for, `lm.drawing.Drawing.words`; 0 is as the rule says
     PAST    the last `window` ids said, -1 where there are fewer, and then guesses
 """
 
@@ -24,10 +25,12 @@ from torch import Tensor
 
 from oscine_engine.config import SamplingConfig
 from oscine_engine.lm import noise
-from oscine_engine.lm.sampling import NO_ID, mask_logits
+from oscine_engine.lm.drawing import usual
+from oscine_engine.lm.sampling import NO_ID, Rows, mask_logits
 from oscine_engine.lm.sampling import sample as draw
 
-SEED, SAID, LENGTH, ENDS, ROOM, HELD, REACH, LAID, PAST = range(9)
+SEED, SAID, LENGTH, ENDS, ROOM, HELD, REACH, LAID, DRAWN = range(9)
+PAST = DRAWN + 5
 
 
 class Laid(NamedTuple):
@@ -52,7 +55,7 @@ class Laid(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """How ids are drawn."""
+    """How ids are drawn where a line does not say otherwise."""
 
     sampling: SamplingConfig
     temperature: float
@@ -103,7 +106,10 @@ def sample(logits: Tensor, lines: Tensor, window: int, rule: Rule) -> Tensor:
     history = lines[:, PAST : PAST + window + len(places) - 1].unfold(1, window, 1)
     masked = mask_logits(logits, rule.speech_ids, (said >= lines[:, ENDS, None]).flatten())
     keys = noise.keys(lines[:, SEED, None].expand_as(said).flatten(), said.flatten())
-    ids = draw(masked, history.flatten(0, 1), keys, rule.sampling, rule.temperature)
+    words = lines[:, DRAWN : DRAWN + 5]
+    words = torch.where(words == 0, torch.tensor(usual(rule.sampling, rule.temperature).words), words)
+    rows = Rows.from_words(words.repeat_interleave(len(places), dim=0))
+    ids = draw(masked, history.flatten(0, 1), keys, rows)
     ids = torch.where(masked.amax(-1).isfinite(), ids, NO_ID).view(said.shape)
     return torch.where(places <= lines[:, HELD, None], ids, NO_ID)
 

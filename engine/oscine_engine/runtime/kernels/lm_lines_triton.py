@@ -5,10 +5,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from oscine_engine.lm.drawing import usual
 from oscine_engine.runtime.kernels import lm_lines
 from oscine_engine.runtime.kernels.lm_lines import Laid, Rule
 
-_SEED, _SAID, _LENGTH, _ENDS, _ROOM, _HELD, _REACH, _LAID, _PAST = (
+_SEED, _SAID, _LENGTH, _ENDS, _ROOM, _HELD, _REACH, _LAID, _DRAWN, _PAST = (
     tl.constexpr(place)
     for place in (
         lm_lines.SEED,
@@ -19,6 +20,7 @@ _SEED, _SAID, _LENGTH, _ENDS, _ROOM, _HELD, _REACH, _LAID, _PAST = (
         lm_lines.HELD,
         lm_lines.REACH,
         lm_lines.LAID,
+        lm_lines.DRAWN,
         lm_lines.PAST,
     )
 )
@@ -55,7 +57,7 @@ def _gumbel(key, ids):
 
 
 @triton.jit
-def _nucleus_draw(probability, key, top_p, TOP_K: tl.constexpr, BLOCK: tl.constexpr):
+def _nucleus_draw(probability, key, top_p, top_k, BLOCK: tl.constexpr):
     """The id, int64, that noise under `key` draws from the nucleus of probability [BLOCK]; 0 if nothing is in it.
 
     Ids come by falling probability, the lower one first among equals; the one that crosses top_p is inside. The bits of
@@ -66,7 +68,7 @@ def _nucleus_draw(probability, key, top_p, TOP_K: tl.constexpr, BLOCK: tl.conste
     drawn = tl.sum(tl.zeros((BLOCK,), tl.int64), 0)
     best = before.to(tl.float64) - float("inf")
     rank = 0
-    while (rank < TOP_K) & (before < top_p):
+    while (rank < top_k) & (before < top_p):
         top = tl.max(left, 0)
         share = (top >> 32).to(tl.int32).to(tl.float32, bitcast=True)
         place = BLOCK - 1 - (top & 0xFFFFFFFF)
@@ -130,22 +132,33 @@ def lay_out(at: Tensor, lines: Tensor, pages: Tensor, last: Tensor | None, laid:
     )  # fmt: skip
 
 
-@triton.jit(do_not_specialize=["draws"])
+@triton.jit
+def _number(word, usual):
+    """The float32 whose bits are `word`; `usual` where that is 0."""
+    return tl.where(word == 0, usual, word.to(tl.int32).to(tl.float32, bitcast=True))
+
+
+@triton.jit(do_not_specialize=["draws", "usual_k", "usual_limit"])
 def _sample_kernel(
-    logits, lines, out, stride, line_size, inverse_temperature, top_p, limit, draws,
-    VOCAB: tl.constexpr, BLOCK: tl.constexpr, TOP_K: tl.constexpr, WINDOW: tl.constexpr, WINDOW_PAD: tl.constexpr,
+    logits, lines, out, stride, line_size, usual_scale, usual_p, usual_k, usual_limit, draws,
+    VOCAB: tl.constexpr, BLOCK: tl.constexpr, WINDOW: tl.constexpr, WINDOW_PAD: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     line, place = lines + row // draws * line_size, row % draws
     if place > tl.load(line + _HELD):
         tl.store(out + row, tl.full((), -1, tl.int64))
         return
+    scale, top_p = _number(tl.load(line + _DRAWN), usual_scale), _number(tl.load(line + _DRAWN + 1), usual_p)
+    own_k, own_window = tl.load(line + _DRAWN + 2), tl.load(line + _DRAWN + 3)
+    own_limit = tl.load(line + _DRAWN + 4)
+    top_k = tl.minimum(tl.where(own_k == 0, usual_k, own_k), VOCAB)
+    recent, limit = tl.where(own_window == 0, WINDOW, own_window), tl.where(own_limit == 0, usual_limit, own_limit)
     position = tl.load(line + _SAID) + place
     ids = tl.arange(0, BLOCK)
     score = tl.load(logits + row * stride + ids, ids < VOCAB, float("-inf")).to(tl.float32)
     legal = (ids < VOCAB - 2) | ((ids == VOCAB - 1) & (position >= tl.load(line + _ENDS)))
     broken = tl.sum(tl.where(legal & (score != score), 1, 0), 0) > 0
-    score = tl.where(legal, score * inverse_temperature, float("-inf"))
+    score = tl.where(legal, score * scale, float("-inf"))
     peak = tl.max(score, 0)
     broken = broken | (tl.abs(peak) == float("inf"))
     peak = tl.where(broken, 0.0, peak)
@@ -154,10 +167,10 @@ def _sample_kernel(
     key = _mixed(tl.load(line + _SEED) + _GAMMA)
     key = _mixed(key + position * _GAMMA + 1)
     first = _mixed(key + 2)
-    drawn = _nucleus_draw(probability, first, top_p, TOP_K, BLOCK)
+    drawn = _nucleus_draw(probability, first, top_p, top_k, BLOCK)
     window = tl.arange(0, WINDOW_PAD)
     past = tl.load(line + _PAST + place + window, window < WINDOW, -1)
-    repeated = tl.sum(tl.where(past == drawn, 1, 0), 0)
+    repeated = tl.sum(tl.where((past == drawn) & (window >= WINDOW - recent), 1, 0), 0)
     if repeated >= limit:
         second = _mixed(key + _GAMMA + 2)
         others = tl.where(legal & (ids != drawn), score.to(tl.float64) + _gumbel(second, ids), float("-inf"))
@@ -167,13 +180,13 @@ def _sample_kernel(
 
 def sample(logits: Tensor, lines: Tensor, window: int, rule: Rule) -> Tensor:
     """As `lm_lines.sample`."""
-    draws, vocab, sampling = len(logits) // len(lines), rule.speech_ids + 2, rule.sampling
+    draws, vocab = len(logits) // len(lines), rule.speech_ids + 2
+    ours = usual(rule.sampling, rule.temperature)
     out = torch.empty(len(lines), draws, dtype=torch.int64, device=logits.device)
     _sample_kernel[(len(logits),)](
-        logits, lines, out, logits.stride(0), lines.stride(0), 1.0 / rule.temperature, sampling.top_p,
-        sampling.win_size * sampling.tau_r, draws,
-        VOCAB=vocab, BLOCK=triton.next_power_of_2(vocab), TOP_K=min(sampling.top_k, vocab), WINDOW=window,
-        WINDOW_PAD=triton.next_power_of_2(window), num_warps=8,
+        logits, lines, out, logits.stride(0), lines.stride(0), ours.scale, ours.top_p, ours.top_k, ours.limit, draws,
+        VOCAB=vocab, BLOCK=triton.next_power_of_2(vocab), WINDOW=window, WINDOW_PAD=triton.next_power_of_2(window),
+        num_warps=8,
     )  # fmt: skip
     return out
 
