@@ -6,8 +6,6 @@ model is imported by its command: help comes at once, and an interrupt while lib
 
 import argparse
 import asyncio
-import logging
-import math
 import os
 import signal
 import sys
@@ -16,12 +14,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from oscine_service.cli import convert, early, text, voices
-from oscine_service.cli.engine_options import EngineOptions
+from oscine_engine.errors import InvalidInput
+from oscine_service.cli import convert, early, settings, text, voices
+from oscine_service.config import arguments, parse
+from oscine_service.config.engine import engine_settings
+from oscine_service.config.sources import Resolved
+from oscine_service.observe import logs
 
 if TYPE_CHECKING:
     from oscine_engine.events import SessionRequest
-    from oscine_engine.settings import EngineSettings
 
 FAILED, WRONG, INTERRUPTED, TERMINATED = 1, 2, 130, 143
 PORT = 50051
@@ -32,7 +33,7 @@ class _Parser(argparse.ArgumentParser):
         self.exit(WRONG, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(given: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit status."""
     _fill_standard_files()
     # grpc's core writes lines of its own about what is raised anyway. Read when grpc is imported.
@@ -40,13 +41,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Nothing forks here without starting another program at once, which grpc's preparations for a fork only hinder.
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     try:
-        options = _parser().parse_args(arguments)
-        if options.command == "say":
+        options = _parser().parse_args(given)
+        if options.command in ("say", "demo"):
             options.check(options)
         if options.command == "serve":
             early.end_well_on_signals()
-        logging.basicConfig(level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-        return _run(options)
+        try:
+            resolved = arguments.resolved(options)
+        except InvalidInput as error:
+            print(f"oscine: {error}", file=sys.stderr)
+            return WRONG
+        for warning in resolved.warnings:
+            print(f"oscine: {warning}", file=sys.stderr)
+        logs.set_up(resolved.settings.observe.log_level, resolved.settings.observe.log_format)
+        return _run(options, resolved)
     except KeyboardInterrupt:
         return INTERRUPTED
     except asyncio.CancelledError:
@@ -62,7 +70,7 @@ def _fill_standard_files() -> None:
             os.open(os.devnull, os.O_RDWR)
 
 
-def _run(options: argparse.Namespace) -> int:
+def _run(options: argparse.Namespace, resolved: Resolved) -> int:
     from oscine_codecs.errors import CodecError
     from oscine_engine.errors import OscineError
     from oscine_service.event_loop import new_event_loop
@@ -70,7 +78,7 @@ def _run(options: argparse.Namespace) -> int:
     status = 0
     try:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
-            runner.run(_until_terminated(_command(options)))
+            runner.run(_until_terminated(_command(options, resolved)))
     except* BrokenPipeError:
         # Whoever read our output has left; Python would complain again while it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -95,29 +103,21 @@ def _first(error: BaseException) -> BaseException:
     return error
 
 
-def _command(options: argparse.Namespace) -> Coroutine[Any, Any, None]:
+def _command(options: argparse.Namespace, resolved: Resolved) -> Coroutine[Any, Any, None]:
     # Each imports what it needs: only those with an engine in this process need networks.
     match options.command:
         case "voices":
-            return voices.voices(options)
+            return voices.voices(options, resolved.settings.engine)
         case "convert":
             return convert.convert(options)
         case "text":
             return text.text(options)
+        case "settings":
+            return settings.show(resolved)
         case "serve":
             from oscine_service.cli import serve
-            from oscine_service.limits import Limits
 
-            settings, devices = _settings(options)
-            how = serve.Serve(
-                options.host, options.port, devices, options.grace, options.in_process, options.hang_timeout
-            )
-            limits = Limits(
-                idle_timeout_s=options.idle_timeout,
-                write_timeout_s=options.write_timeout,
-                pause_timeout_s=options.pause_timeout,
-            )
-            return serve.serve(settings, how, limits)
+            return serve.serve(resolved.settings)
         case "say" if options.server is not None:
             from oscine_service.cli import client
 
@@ -125,21 +125,11 @@ def _command(options: argparse.Namespace) -> Coroutine[Any, Any, None]:
         case "say":
             from oscine_service.cli import say
 
-            return say.say(_settings(options)[0], options.text, _request(options), options.output)
+            return say.say(engine_settings(resolved.settings), options.text, _request(options), options.output)
         case _:
             from oscine_service.cli import demo
 
-            return demo.demo(_settings(options)[0], options.output)
-
-
-def _settings(options: argparse.Namespace) -> "tuple[EngineSettings, tuple[str, ...]]":
-    """Those of the first engine, and the device of each."""
-    from oscine_engine.settings import EngineSettings, Precision
-
-    values = dict(options.engine.values(options))
-    devices = tuple(values.pop("device").split(","))
-    precision: Precision = values.pop("precision") or ("float32" if devices[0] == "cpu" else "float16")
-    return EngineSettings(device=devices[0], precision=precision, **values), devices
+            return demo.demo(engine_settings(resolved.settings), options.output)
 
 
 def _request(options: argparse.Namespace) -> "SessionRequest":
@@ -149,71 +139,26 @@ def _request(options: argparse.Namespace) -> "SessionRequest":
     return SessionRequest(voice=options.voice, mode=Mode(mode), seed=options.seed)
 
 
-def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """End with status 2 if what only an engine of its own can heed was given beside a server."""
-    given = options.engine.given(options)
-    if options.server is not None and given:
+def _check(parser: argparse.ArgumentParser, engine: arguments.Arguments, options: argparse.Namespace) -> None:
+    """End with status 2 if what only an engine of its own can heed was given beside a server, or what only a service
+    can."""
+    given = engine.given(options, "engine")
+    if getattr(options, "server", None) is not None and given:
         parser.error(
             f"{', '.join(given)}: without meaning beside --server, the service at {options.server} has settled that; "
             "leave out one or the other"
         )
+    if len(devices := getattr(options, "device", ())) > 1:
+        parser.error(f"argument --device: {','.join(devices)!r} is not a device: use cpu, cuda or cuda:N")
 
 
 def _parser() -> argparse.ArgumentParser:
-    # Light, unlike what an engine is told in.
-    from oscine_engine.scheduler.admission import UTILISATION
-
     parser = _Parser(prog="oscine", description="Real-time text to speech.")
-    parser.add_argument("--log-level", default="warning", choices=["debug", "info", "warning", "error"])
+    arguments.Arguments(parser, ["observe"], leave_out=("metrics", "traces"))
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    serving = commands.add_parser("serve", help="run the gRPC service")
-    serving.add_argument("--host", default="127.0.0.1", help="address to listen on (default %(default)s)")
-    serving.add_argument("--port", type=_port, default=PORT, help="0 picks a free one (default %(default)s)")
-
-    serving.add_argument(
-        "--idle-timeout",
-        type=_seconds,
-        default=300.0,
-        metavar="SECONDS",
-        help="end a call whose client sends nothing with nothing left to say (default %(default)g)",
-    )
-    serving.add_argument(
-        "--write-timeout",
-        type=_seconds,
-        default=60.0,
-        metavar="SECONDS",
-        help="end a call whose client takes no response and reports nothing as played (default %(default)g)",
-    )
-    serving.add_argument(
-        "--pause-timeout",
-        type=_seconds,
-        default=3600.0,
-        metavar="SECONDS",
-        help="end a call whose client reported what was played and does so no more, with more left to say "
-        "(default %(default)g)",
-    )
-
-    serving.add_argument(
-        "--grace",
-        type=_wait,
-        default=30.0,
-        metavar="SECONDS",
-        help="how long running calls may take to end after SIGTERM or SIGINT; a second signal cuts them off "
-        "(default %(default)g)",
-    )
-    serving.add_argument(
-        "--hang-timeout",
-        type=_seconds,
-        default=10.0,
-        metavar="SECONDS",
-        help="replace an engine process that answers no heartbeat for so long (default %(default)g)",
-    )
-    serving.add_argument(
-        "--in-process",
-        action="store_true",
-        help="run the engine in this process, where a fault in it ends the service",
-    )
+    serving = commands.add_parser("serve", help="run the service: gRPC, WebSocket and HTTP")
+    arguments.Arguments(serving, arguments.ALL)
 
     saying = commands.add_parser("say", help="speak a text, or standard input as it comes")
     saying.add_argument("text", help="what to say; - reads standard input")
@@ -240,80 +185,13 @@ def _parser() -> argparse.ArgumentParser:
 
     voices.add_arguments(commands.add_parser("voices", help=voices.HELP))
     text.add_arguments(commands.add_parser("text", help=text.HELP))
+    settings.add_arguments(commands.add_parser("settings", help=settings.HELP))
     convert.add_arguments(commands.add_parser("convert", help="convert a model, or its language model for vLLM"))
 
-    for command in (serving, saying, showing):
-        engine = EngineOptions(command)
-        command.set_defaults(engine=engine)
-        engine.add("--model", None, "model directory (default: the embedded voice)", type=Path, metavar="DIR")
-        engine.add(
-            "--voices",
-            voices.store_folder(),
-            f"folder of a voice store, whose voices can be named as well (default: ${voices.STORE})",
-            type=Path,
-            metavar="DIR",
-        )
-        engine.add("--lm-file", "llm", "which language model to load (default {})", choices=["llm", "llm.rl"])
-        if command is serving:
-            engine.add(
-                "--device",
-                "cpu",
-                "cpu, cuda (the first GPU) or cuda:N; an engine process runs on each of several, such as "
-                "cuda:0,cuda:1 (default {})",
-                type=_devices,
-                metavar="DEVICE[,DEVICE...]",
-            )
-        else:
-            engine.add("--device", "cpu", "cpu, cuda or cuda:N (default {})", type=_device)
-        engine.add(
-            "--precision",
-            None,
-            "of the language model and the flow on a GPU (default float16); a CPU computes in float32",
-            choices=["float32", "float16", "bfloat16"],
-        )
-        engine.add("--max-streams", 8, "streams a device (default {})", type=_count)
-        if command is serving:
-            engine.add(
-                "--utilisation",
-                UTILISATION,
-                "admit calls up to this share of what the machine can compute when all speak at once, by its own "
-                "measure; inf counts calls only (default {:g})",
-                type=_share,
-                metavar="SHARE",
-            )
-            engine.add(
-                "--vllm",
-                None,
-                "let vLLM compute the language model that oscine convert --to vllm wrote to this directory",
-                type=Path,
-                metavar="DIR",
-            )
-    saying.set_defaults(check=partial(_check, saying))
+    for command in (saying, showing):
+        engine = arguments.Arguments(command, ["engine"], leave_out=("utilisation", "vllm"))
+        command.set_defaults(check=partial(_check, command, engine))
     return parser
-
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port: use a number from 0 to 65535")
-    return int(text)
-
-
-def _device(text: str) -> str:
-    kind, _, number = text.partition(":")
-    if text not in ("cpu", "cuda") and not (kind == "cuda" and number.isdecimal()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a device: use cpu, cuda or cuda:N")
-    return text
-
-
-def _devices(text: str) -> str:
-    """Devices of one kind, separated by commas; each GPU once."""
-    devices = [_device(each) for each in text.split(",")]
-    gpus = [device.partition(":")[2] or "0" for device in devices if device != "cpu"]
-    if gpus and len(gpus) < len(devices):
-        raise argparse.ArgumentTypeError(f"{text!r} names a CPU and a GPU: calls would differ by where they are placed")
-    if len({int(gpu) for gpu in gpus}) < len(gpus):
-        raise argparse.ArgumentTypeError(f"{text!r} names a GPU twice: one engine fills it")
-    return ",".join(devices)
 
 
 def _address(text: str) -> str:
@@ -322,37 +200,7 @@ def _address(text: str) -> str:
         host, port = text, str(PORT)
     if not host or "/" in host or (":" in host and not host.startswith("[")):
         raise argparse.ArgumentTypeError(f"{text!r} is not HOST or HOST:PORT; an IPv6 address stands in brackets")
-    return f"{host}:{_port(port)}"
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 up")
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not seconds > 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0 (inf for no limit)")
-    return seconds
-
-
-def _wait(text: str) -> float:
-    return 0.0 if text == "0" else _seconds(text)
-
-
-def _share(text: str) -> float:
-    try:
-        share = float(text)
-    except ValueError:
-        share = math.nan
-    if not share > 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a share above 0 (inf for no limit)")
-    return share
+    return f"{host}:{parse.port(port)}"
 
 
 def _output(text: str) -> Path:

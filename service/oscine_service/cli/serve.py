@@ -4,15 +4,16 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from oscine_codecs import opus
 from oscine_codecs.errors import CodecMissing
 from oscine_engine.errors import InvalidInput
 from oscine_engine.front import Front
-from oscine_engine.settings import EngineSettings
 from oscine_service.cli.early import SIGNALS, STOPPED_EARLY
 from oscine_service.cli.progress import waiting
+from oscine_service.config.engine import engine_settings
+from oscine_service.config.model import Settings
 from oscine_service.event_loop import lasting
 from oscine_service.grpc.server import check_address, serving
 from oscine_service.limits import Limits
@@ -23,20 +24,7 @@ from oscine_service.unit.times import Times
 NO_VOICES = "oscine: this model has no voices: calls are refused until it has one; add spk2info.pt to its directory"
 
 
-@dataclass(frozen=True, slots=True)
-class Serve:
-    """devices: one engine process on each. grace_s: how long running calls may take to end after the first signal.
-    in_process: the engine has no process of its own; a fault in it then ends the service. hang_s: see `Times.hang`."""
-
-    host: str
-    port: int
-    devices: tuple[str, ...]
-    grace_s: float
-    in_process: bool
-    hang_s: float
-
-
-async def serve(settings: EngineSettings, how: Serve, limits: Limits) -> None:
+async def serve(settings: Settings) -> None:
     """Serve until SIGINT or SIGTERM; running calls then get time to end, unless the signal comes again.
 
     A signal that comes before calls are taken ends it at once. Raises what keeps the engine from starting: a service
@@ -52,17 +40,19 @@ async def serve(settings: EngineSettings, how: Serve, limits: Limits) -> None:
         task.cancel()
 
     _on_signals(end_early)
-    if how.in_process and len(how.devices) > 1:
-        raise InvalidInput(f"--in-process has one engine: leave it out, or name one of {', '.join(how.devices)}")
+    server, devices = settings.server, settings.engine.device
+    if server.in_process and len(devices) > 1:
+        raise InvalidInput(f"--in-process has one engine: leave it out, or name one of {', '.join(devices)}")
+    limits = patience(settings)
     try:
         opus.require()
     except CodecMissing as error:
         print(f"oscine: only PCM16 is served: {error}", file=sys.stderr, flush=True)
-    check_address(how.host, how.port)
+    check_address(server.host, server.port)
     try:
         async with (
-            _engine(replace(settings, session=limits.session), how) as (front, engines),
-            serving(front, how.host, how.port, limits=limits, grace_s=how.grace_s) as running,
+            _engine(settings, limits) as (front, engines),
+            serving(front, server.host, server.port, limits=limits, grace_s=server.grace) as running,
         ):
             with lasting():
                 _on_signals(stop.set)
@@ -80,6 +70,16 @@ async def serve(settings: EngineSettings, how: Serve, limits: Limits) -> None:
         print(STOPPED_EARLY, flush=True)
 
 
+def patience(settings: Settings) -> Limits:
+    """How long clients may hold a place without using it."""
+    timeouts = settings.timeouts
+    return Limits(
+        idle_timeout_s=timeouts.idle_timeout,
+        write_timeout_s=timeouts.write_timeout,
+        pause_timeout_s=timeouts.pause_timeout,
+    )
+
+
 def _on_signals(act: Callable[[], object]) -> None:
     for name in SIGNALS:
         asyncio.get_running_loop().add_signal_handler(name, act)
@@ -93,16 +93,18 @@ def _about(front: Front, engines: Engines | None) -> str:
 
 
 @asynccontextmanager
-async def _engine(settings: EngineSettings, how: Serve) -> AsyncIterator[tuple[Front, Engines | None]]:
+async def _engine(settings: Settings, limits: Limits) -> AsyncIterator[tuple[Front, Engines | None]]:
     """A front, and the engine processes behind it if there are any."""
-    if how.in_process:
+    told = replace(engine_settings(settings), session=limits.session)
+    if settings.server.in_process:
         # Loads networks, which a service with an engine process never does.
         from oscine_engine.engine import Engine
 
-        async with Engine.load(settings) as engine:
+        async with Engine.load(told) as engine:
             yield engine, None
     else:
+        times = Times(hang=settings.server.hang_timeout)
         async with AsyncExitStack() as stack:
             async with waiting("starting the engine"):
-                started = await stack.enter_async_context(unit(settings, Times(hang=how.hang_s), how.devices))
+                started = await stack.enter_async_context(unit(told, times, settings.engine.device))
             yield started.front, started.engines

@@ -2,13 +2,13 @@
 
 import argparse
 import asyncio
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oscine_engine.errors import InvalidInput
+from oscine_service.config.model import SETTINGS, Engine
 
 if TYPE_CHECKING:
     from oscine_engine.checkpoint.layout import ModelFiles
@@ -16,14 +16,9 @@ if TYPE_CHECKING:
     from oscine_engine.voices.prompt import VoicePrompt
     from oscine_engine.voices.store import VoiceStore
 
-STORE = "OSCINE_VOICES"
+STORE = SETTINGS["voices"].variable
 """The environment's name for the folder of the voice store."""
 HELP = "list the voices of a model and a store; add, show, export or remove those of a store"
-
-
-def store_folder() -> Path | None:
-    """What the environment names."""
-    return Path(os.environ[STORE]) if os.environ.get(STORE) else None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,8 +62,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     exporting.add_argument("output", type=Path, metavar="FILE")
 
 
-async def voices(options: argparse.Namespace) -> None:
-    """Run the verb. Raises InvalidInput, UnknownVoice and StoreError, each with what to do."""
+async def voices(options: argparse.Namespace, engine: Engine) -> None:
+    """Run the verb. Raises InvalidInput, UnknownVoice and StoreError, each with what to do.
+
+    engine: the model and the store where the command line names none.
+    """
+    options.model = getattr(options, "model", engine.model)
+    options.store = getattr(options, "store", engine.voices)
     verbs: dict[str | None, Callable[[argparse.Namespace], None]] = {
         None: _list,
         "list": _list,
@@ -149,7 +149,7 @@ def _print(stored: "StoredVoice") -> None:
 def _files(options: argparse.Namespace) -> "ModelFiles":
     from oscine_engine.checkpoint import layout
 
-    return layout.find(getattr(options, "model", None))
+    return layout.find(options.model)
 
 
 def _shipped(files: "ModelFiles") -> "dict[str, VoicePrompt]":
@@ -160,8 +160,8 @@ def _shipped(files: "ModelFiles") -> "dict[str, VoicePrompt]":
 
 
 def _folder(options: argparse.Namespace) -> Path | None:
-    folder: Path | None = getattr(options, "store", None)
-    return folder or store_folder()
+    folder: Path | None = options.store
+    return folder
 
 
 def _store(options: argparse.Namespace) -> "VoiceStore":

@@ -10,13 +10,14 @@ import asyncio
 import contextlib
 import ctypes
 import faulthandler
-import logging
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TextIO
+
+from oscine_service.observe import logs
 
 if TYPE_CHECKING:
     from oscine_engine.runtime.device import Device
@@ -33,6 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--parent", type=int, required=True, help="process id of the service")
     parser.add_argument("--max-streams", type=int, default=8)
     parser.add_argument("--log-level", default="WARNING")
+    parser.add_argument("--log-format", choices=["text", "json"], default="text")
+    parser.add_argument("--name", default="engine", help="what it is called in logs")
 
 
 def pinned(device: str) -> str:
@@ -67,7 +70,7 @@ def run(options: argparse.Namespace, load: "Callable[[], Device]") -> int:
         signal.signal(name, signal.SIG_IGN)
     _die_with(options.parent)
     faulthandler.enable()
-    logging.basicConfig(level=options.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logs.set_up(options.log_level, options.log_format, options.name)
     # The pipe to the service stays free of what a library may print.
     control = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

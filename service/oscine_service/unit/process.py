@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oscine_engine.settings import EngineSettings
+from oscine_service.observe import logs
 from oscine_service.unit import control
 from oscine_service.unit.pipes import Reading, pipe
 
@@ -37,6 +38,7 @@ def command(settings: EngineSettings, socket: Path) -> list[str]:
     arguments += ["--max-streams", str(settings.max_streams), "--max-waiting", str(settings.max_waiting_s)]
     arguments += ["--utilisation", str(settings.utilisation), "--voice-bytes", str(settings.voice_bytes)]
     arguments += ["--log-level", logging.getLevelName(logging.getLogger().getEffectiveLevel())]
+    arguments += ["--log-format", logs.format_now()]
     if settings.voices is not None:
         arguments += ["--voices", str(settings.voices)]
     if settings.vllm is not None:
@@ -65,14 +67,14 @@ class EngineProcess:
     """
 
     def __init__(
-        self, process: asyncio.subprocess.Process, held: int, says: Reading, logs: Reading, on_line: OnLine, name: str
+        self, process: asyncio.subprocess.Process, held: int, says: Reading, errors: Reading, on_line: OnLine, name: str
     ) -> None:
         self._process = process
         self._held: int | None = held
-        self._readings = (says, logs)
+        self._readings = (says, errors)
         self._reading = (
             asyncio.create_task(_listen(says.stream, on_line)),
-            asyncio.create_task(_log(logs.stream, f"{name}: ".encode())),
+            asyncio.create_task(_log(errors.stream, name)),
         )
 
     @classmethod
@@ -120,20 +122,20 @@ async def _listen(says: asyncio.StreamReader, on_line: OnLine) -> None:
             on_line(line)
 
 
-async def _log(logs: asyncio.StreamReader, prefix: bytes) -> None:
+async def _log(errors: asyncio.StreamReader, name: str) -> None:
     """Whole lines, however long: a half one waits for its end, so that lines of both processes do not mix."""
     begun: list[bytes] = []
-    while data := await logs.read(_READ_BYTES):
+    while data := await errors.read(_READ_BYTES):
         *lines, rest = data.split(b"\n")
         if lines:
             lines[0] = b"".join(begun) + lines[0]
             begun.clear()
-            _print(lines, prefix)
+            _print(lines, name)
         begun.append(rest)
     if any(begun):
-        _print([b"".join(begun)], prefix)
+        _print([b"".join(begun)], name)
 
 
-def _print(lines: Sequence[bytes], prefix: bytes) -> None:
-    sys.stderr.buffer.write(b"".join(prefix + line + b"\n" for line in lines))
+def _print(lines: Sequence[bytes], name: str) -> None:
+    sys.stderr.buffer.write(logs.relay(lines, name))
     sys.stderr.buffer.flush()

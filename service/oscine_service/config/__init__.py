@@ -1,0 +1,1 @@
+"""All that can be set, in one model, from a file, the environment and flags."""

@@ -1,0 +1,92 @@
+"""Values as they are written, on a command line, in the environment or in a file.
+
+Each raises ArgumentTypeError, which says what is legal.
+"""
+
+import argparse
+import math
+from pathlib import Path
+
+WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+
+
+def text(value: str) -> str:
+    if not value:
+        raise argparse.ArgumentTypeError("it is empty")
+    return value
+
+
+def switch(value: str) -> bool:
+    if value.lower() not in WORDS:
+        raise argparse.ArgumentTypeError(f"{value!r} is neither true nor false")
+    return WORDS[value.lower()]
+
+
+def path(value: str) -> Path:
+    return Path(text(value)).expanduser()
+
+
+def names(value: str) -> tuple[str, ...]:
+    """Separated by commas."""
+    return tuple(name.strip() for name in value.split(",") if name.strip())
+
+
+def port(value: str) -> int:
+    if not value.isdecimal() or int(value) > 65535:
+        raise argparse.ArgumentTypeError(f"{value!r} is not a port: use a number from 0 to 65535")
+    return int(value)
+
+
+def port_or_none(value: str) -> int | None:
+    return None if value == "none" else port(value)
+
+
+def device(value: str) -> str:
+    kind, _, number = value.partition(":")
+    if value not in ("cpu", "cuda") and not (kind == "cuda" and number.isdecimal()):
+        raise argparse.ArgumentTypeError(f"{value!r} is not a device: use cpu, cuda or cuda:N")
+    return value
+
+
+def devices(value: str) -> tuple[str, ...]:
+    """Devices of one kind, separated by commas; each GPU once."""
+    found = tuple(device(each) for each in value.split(","))
+    gpus = [each.partition(":")[2] or "0" for each in found if each != "cpu"]
+    if gpus and len(gpus) < len(found):
+        raise argparse.ArgumentTypeError(
+            f"{value!r} names a CPU and a GPU: calls would differ by where they are placed"
+        )
+    if len({int(gpu) for gpu in gpus}) < len(gpus):
+        raise argparse.ArgumentTypeError(f"{value!r} names a GPU twice: one engine fills it")
+    return found
+
+
+def count(value: str) -> int:
+    if not value.isdecimal() or int(value) == 0:
+        raise argparse.ArgumentTypeError(f"{value!r} is not a number from 1 up")
+    return int(value)
+
+
+def seconds(value: str) -> float:
+    number = _number(value)
+    if not number > 0:
+        raise argparse.ArgumentTypeError(f"{value!r} is not a number of seconds above 0 (inf for no limit)")
+    return number
+
+
+def wait(value: str) -> float:
+    return 0.0 if _number(value) == 0 else seconds(value)
+
+
+def share(value: str) -> float:
+    number = _number(value)
+    if not number > 0:
+        raise argparse.ArgumentTypeError(f"{value!r} is not a share above 0 (inf for no limit)")
+    return number
+
+
+def _number(value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        return math.nan
