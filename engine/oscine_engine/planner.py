@@ -50,7 +50,8 @@ Step: TypeAlias = Begin | Ids | End
 class Planner:
     """One session's text. Sentences without a speakable character begin no segment.
 
-    segments: how many have begun. unread: letters left out so far, as the model has no way to read them.
+    segments: how many have begun. sentences: how many are complete. unread: letters left out so far, as the model has
+    no way to read them.
     """
 
     def __init__(self, front_end: FrontEnd, mode: Mode) -> None:
@@ -63,6 +64,7 @@ class Planner:
         self._searched = 0
         self._open = False
         self.segments = 0
+        self.sentences = 0
         self.unread = 0
 
     def push(self, text: str) -> list[Step]:
@@ -85,6 +87,11 @@ class Planner:
     def finished(self) -> bool:
         """Text waits that a reader would call finished, so that only what comes next could tell otherwise."""
         return self._sentences.finished and not self._joiner.waiting
+
+    @property
+    def waiting(self) -> bool:
+        """There is text whose sentence is not complete."""
+        return self._sentences.waiting or self._joiner.waiting
 
     @property
     def speaking(self) -> bool:
@@ -115,6 +122,7 @@ class Planner:
         self._read = len(pending)
 
     def _close(self, sentence: str, steps: list[Step]) -> None:
+        self.sentences += 1
         if not sentence.isascii():
             self.unread += len(self._front_end.unread(sentence))
         if self._arriving:

@@ -15,7 +15,8 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from oscine_engine.errors import Cancelled, Idle, InternalError, InvalidInput, OscineError, Stalled, Unavailable
-from oscine_engine.events import Audio, Done, Event, Flushed, Started
+from oscine_engine.events import Audio, Done, Event, Flushed, Marked, Started
+from oscine_engine.marks import Marks
 from oscine_engine.pace import Pace
 from oscine_engine.planner import Begin, Planner, Step
 from oscine_engine.port import Port, PortEvent, Progress, StreamOptions, StreamPort
@@ -93,6 +94,8 @@ class Session:
         self._writers = 0
         self._asked = 0
         self._progress = Progress(working=False, answered=0)
+        self._marks = Marks()
+        self._made = 0
         self._pace = Pace()
         self._events: deque[Event] = deque([started])
         self._taken = 0
@@ -160,19 +163,31 @@ class Session:
         if not text:
             return self._permit(What.HALF)
         async with self._writing(What.HALF):
-            for start in range(0, len(text), SLICE):
+            start = 0
+            while start < len(text):
                 if start:
                     await asyncio.sleep(0)
                 while self.waiting > MOST_SENTENCES:
                     await self._change()
                 self._apply(What.HALF)
-                self._speak(self._planner.push(text[start : start + SLICE]))
+                # Where a sentence ends that a mark stands in must be seen before the next one is read.
+                end = start + (1 if self._marks.standing else SLICE)
+                self._speak(self._planner.push(text[start:end]))
+                start = end
 
     async def flush(self) -> None:
         """Speak everything appended so far; answered by a `Flushed` event. Text may follow. Raises as `append` does."""
         async with self._writing(What.FLUSH):
             self._apply(What.FLUSH)
             self._speak(self._planner.flush(), mark=True)
+
+    async def mark(self, name: str) -> None:
+        """Name this place in the text; answered by a `Marked` event once the sentence that it stands in, or behind, has
+        been spoken to its end. It changes nothing in what is said. Raises as `append` does."""
+        async with self._writing(What.HALF):
+            self._apply(What.HALF)
+            self._marks.put(name, None if self._planner.waiting else self._asked)
+            self._give_marks(self._progress.answered)
 
     async def finish(self) -> None:
         """No more text follows. Raises InvalidInput if nothing speakable was ever appended, once all flushes are
@@ -260,7 +275,12 @@ class Session:
 
     def _speak(self, steps: Sequence[Step], *, mark: bool = False, end: bool = False) -> None:
         assert self._stream is not None
-        self._asked += sum(isinstance(step, Begin) for step in steps) + mark
+        self._asked += sum(isinstance(step, Begin) for step in steps)
+        self._marks.read(self._planner.sentences, self._asked)
+        self._give_marks(self._progress.answered)
+        if mark:
+            self._marks.flush(self._asked)
+            self._asked += 1
         if steps or mark or end:
             self._stream.speak(steps, mark=mark, end=end)
 
@@ -298,6 +318,7 @@ class Session:
                 assert isinstance(told, Progress)
                 self._progress = told
                 self._pace.worked(told.working, self._clock.time())
+                self._give_marks(told.answered)
             case Act.REPORT:
                 assert isinstance(told, int)
                 self._waiting_since = self._clock.time()
@@ -335,13 +356,25 @@ class Session:
     def _give(self, told: PortEvent | int | None) -> None:
         assert isinstance(told, Audio | Flushed | Done)
         now = self._clock.time()
-        if not self._events:
-            self._waiting_since = now
         if isinstance(told, Audio):
             self._pace.sounded(now)
-        elif isinstance(told, Done):
+            self._made += told.samples.size
+        elif isinstance(told, Flushed):
+            self._give_marks(self._marks.flushed())
+        else:
+            self._give_marks(self._asked)
             told = Done(replace(told.stats, unspoken_characters=self._planner.unread))
-        self._events.append(told)
+        self._append(told)
+
+    def _give_marks(self, answered: int) -> None:
+        """Those before the first `answered` sentences and flushes have ended."""
+        for name in self._marks.take(answered):
+            self._append(Marked(name, self._made))
+
+    def _append(self, event: Event) -> None:
+        if not self._events:
+            self._waiting_since = self._clock.time()
+        self._events.append(event)
 
     def _report(self, samples: int) -> None:
         assert self._stream is not None

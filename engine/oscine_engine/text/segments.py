@@ -83,10 +83,19 @@ class SentenceStream:
         return self._splitter.pending
 
     @property
+    def waiting(self) -> bool:
+        """Something is pending that may be said."""
+        return self._splitter.speaks or bool(self._held)
+
+    @property
     def finished(self) -> bool:
         """What is pending would pass for a sentence, if nothing came behind it."""
+        return self._splitter.finished_with(self._held)
+
+    @property
+    def _held(self) -> str:
         words = "" if self._words is None else self._words.held
-        return self._splitter.finished_with(words + self._markup.held)
+        return words + self._markup.held
 
     def push(self, text: str) -> list[str]:
         """Sentences that `text` finishes, with the blanks behind them."""
@@ -117,6 +126,11 @@ class Splitter:
     def pending(self) -> str:
         """The unfinished sentence so far; the finished one will begin with it."""
         return self._text
+
+    @property
+    def speaks(self) -> bool:
+        """There is something to say in what is pending."""
+        return self._speaks
 
     def finished_with(self, more: str) -> bool:
         """What is pending, and `more` behind it, would pass for a sentence, if nothing else came."""

@@ -16,7 +16,7 @@ from oscine_service.audio import SAMPLE_RATE
 from oscine_service.cli.progress import Progress
 from oscine_service.cli.sinks import OPUS_SUFFIXES, Sink, open_sink
 from oscine_service.cli.texts import Unreadable, pieces_of
-from oscine_service.grpc.requests import MAX_TEXT_BYTES
+from oscine_service.conversation.verbs import MAX_TEXT_BYTES
 from oscine_service.grpc.responses import MODES
 
 if TYPE_CHECKING:

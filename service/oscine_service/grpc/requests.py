@@ -1,8 +1,6 @@
 """Wire bytes -> what a Synthesize request asks. Pure: every refusal is an InvalidInput that names the field."""
 
 import math
-from dataclasses import dataclass
-from typing import TypeAlias
 
 from google.protobuf.message import DecodeError
 
@@ -10,11 +8,25 @@ from oscine_engine.errors import InvalidInput
 from oscine_engine.events import Mode, SessionRequest
 from oscine_proto.oscine.v1 import speech_pb2 as pb
 from oscine_service.audio import SAMPLE_RATE, Encoding, Format
+from oscine_service.conversation import (
+    MAX_TEXT_BYTES,
+    Cancel,
+    Config,
+    Flush,
+    Mark,
+    Played,
+    Text,
+    Verb,
+    mark_name,
+)
 from oscine_service.grpc.options import options
 
-MAX_TEXT_BYTES = 65536
 MAX_REQUEST_BYTES = 1 << 20
 """Of a whole message, which is not even decoded beyond that."""
+MAX_CONFIG_BYTES = 9 << 20
+"""The same of one with a config, which may hold a recording."""
+_CONFIG = b"\x0a"
+"""What a message begins with whose field 1 is set, the config."""
 MAX_MESSAGE_BYTES = 1 << 24
 """What the transport takes, so that it is we who refuse a message: grpc would end the call and lose the text before."""
 
@@ -34,40 +46,9 @@ MIN_QUIET_MS, MAX_QUIET_MS = 20, 60000
 MAX_VOICE = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
-    session: SessionRequest
-    format: Format
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Flush:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class Played:
-    """The listener has heard `samples` in all."""
-
-    samples: int
-
-
-@dataclass(frozen=True, slots=True)
-class Cancel:
-    pass
-
-
-Request: TypeAlias = Config | Text | Flush | Played | Cancel
-
-
-def parse(data: bytes) -> Request | InvalidInput:
+def parse(data: bytes) -> Config | Verb | InvalidInput:
     """One request message. Returns its refusal instead of raising: grpc would turn that into INTERNAL."""
-    if len(data) > MAX_REQUEST_BYTES:
+    if len(data) > (MAX_CONFIG_BYTES if data.startswith(_CONFIG) else MAX_REQUEST_BYTES):
         return InvalidInput(
             f"a request of {len(data)} bytes: send text in pieces of at most {MAX_TEXT_BYTES} bytes, one after another"
         )
@@ -79,7 +60,22 @@ def parse(data: bytes) -> Request | InvalidInput:
         return error
 
 
-def _request(message: pb.SynthesizeRequest) -> Request:
+def parse_text(data: bytes) -> tuple[Config, Text] | InvalidInput:
+    """A request of SynthesizeText, as `parse` does."""
+    if len(data) > MAX_CONFIG_BYTES:
+        return InvalidInput(f"a request of {len(data)} bytes: it may have {MAX_CONFIG_BYTES}")
+    try:
+        message = pb.SynthesizeTextRequest.FromString(data)
+        if (size := len(message.text.encode())) > MAX_REQUEST_BYTES:
+            raise InvalidInput(f"text: {size} bytes; send at most {MAX_REQUEST_BYTES}, or more through Synthesize")
+        return _config(message.config), Text(message.text)
+    except DecodeError:
+        return InvalidInput("the request is not a SynthesizeTextRequest message, or its text is not valid UTF-8")
+    except InvalidInput as error:
+        return error
+
+
+def _request(message: pb.SynthesizeRequest) -> Config | Verb:
     match message.WhichOneof("request"):
         case "config":
             return _config(message.config)
@@ -95,8 +91,10 @@ def _request(message: pb.SynthesizeRequest) -> Request:
             return Played(message.played.samples)
         case "cancel":
             return Cancel()
+        case "mark":
+            return Mark(mark_name(message.mark.name))
         case _:
-            raise InvalidInput("the request is empty: set one of config, text, flush, played and cancel")
+            raise InvalidInput("the request is empty: set one of config, text, flush, mark, played and cancel")
 
 
 def _config(config: pb.SynthesizeConfig) -> Config:

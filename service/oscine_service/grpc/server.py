@@ -14,6 +14,7 @@ from grpc_reflection.v1alpha import reflection
 from oscine_engine.errors import InvalidInput
 from oscine_engine.front import Front
 from oscine_proto.oscine.v1 import speech_pb2  # noqa: F401  (reflection finds services of imported files only)
+from oscine_service.conversation import Calls
 from oscine_service.grpc.requests import MAX_MESSAGE_BYTES
 from oscine_service.grpc.speech import NAME, SpeechService
 from oscine_service.limits import Limits
@@ -70,7 +71,13 @@ def _unbindable(host: str, port: int, reason: str) -> InvalidInput:
 
 @asynccontextmanager
 async def serving(
-    front: Front, host: str, port: int, *, limits: Limits | None = None, grace_s: float = 30.0
+    front: Front,
+    host: str,
+    port: int,
+    *,
+    limits: Limits | None = None,
+    grace_s: float = 30.0,
+    calls: Calls | None = None,
 ) -> AsyncIterator[Serving]:
     """Serve `front` on `host:port` (0 picks a free port) until the block is left.
 
@@ -81,7 +88,8 @@ async def serving(
     host = f"[{host.strip('[]')}]" if ":" in host else host
     limits = limits or Limits()
     server = grpc.aio.server(options=_options(limits))
-    speech = SpeechService(front, limits)
+    calls = calls or Calls()
+    speech = SpeechService(front, limits, calls)
     server.add_generic_rpc_handlers((speech.handler(),))
     checks = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(checks, server)
@@ -100,18 +108,18 @@ async def serving(
     finally:
         watching.cancel()
         await checks.enter_graceful_shutdown()
-        await _stop(server, speech, min(grace_s, LONGEST_S))
+        await _stop(server, calls, min(grace_s, LONGEST_S))
 
 
-async def _stop(server: grpc.aio.Server, speech: SpeechService, grace_s: float) -> None:
+async def _stop(server: grpc.aio.Server, calls: Calls, grace_s: float) -> None:
     """Only speech is waited for: whoever watches the health of a service would watch for ever."""
     stopping = asyncio.create_task(server.stop(grace_s + LAST_WORDS_S))
     try:
-        await speech.ended(grace_s)
+        await calls.ended(grace_s)
     finally:
         # Also where the wait was cut short. Calls that are left, and any that slipped in, are told.
-        speech.stop()
-        await speech.ended(LAST_WORDS_S)
+        calls.stop()
+        await calls.ended(LAST_WORDS_S)
         await server.stop(None)
         await stopping
 

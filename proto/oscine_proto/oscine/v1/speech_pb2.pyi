@@ -76,6 +76,7 @@ class SynthesizeRequest(google.protobuf.message.Message):
     FLUSH_FIELD_NUMBER: builtins.int
     PLAYED_FIELD_NUMBER: builtins.int
     CANCEL_FIELD_NUMBER: builtins.int
+    MARK_FIELD_NUMBER: builtins.int
     text: builtins.str
     """Appended to what came before, verbatim: single characters, half words, whole paragraphs. At most 65,536 bytes
     of UTF-8 a message; a longer one is refused with INVALID_ARGUMENT, as any message above 1 MiB is, when the text
@@ -101,6 +102,10 @@ class SynthesizeRequest(google.protobuf.message.Message):
         its way may still come before that.
         """
 
+    @property
+    def mark(self) -> Global___Mark:
+        """Names this place in the text; answered by `marked`. It changes nothing in what is said."""
+
     def __init__(
         self,
         *,
@@ -109,12 +114,34 @@ class SynthesizeRequest(google.protobuf.message.Message):
         flush: Global___Flush | None = ...,
         played: Global___Played | None = ...,
         cancel: Global___Cancel | None = ...,
+        mark: Global___Mark | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["cancel", b"cancel", "config", b"config", "flush", b"flush", "played", b"played", "request", b"request", "text", b"text"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["cancel", b"cancel", "config", b"config", "flush", b"flush", "played", b"played", "request", b"request", "text", b"text"]) -> None: ...
-    def WhichOneof(self, oneof_group: typing.Literal["request", b"request"]) -> typing.Literal["config", "text", "flush", "played", "cancel"] | None: ...
+    def HasField(self, field_name: typing.Literal["cancel", b"cancel", "config", b"config", "flush", b"flush", "mark", b"mark", "played", b"played", "request", b"request", "text", b"text"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["cancel", b"cancel", "config", b"config", "flush", b"flush", "mark", b"mark", "played", b"played", "request", b"request", "text", b"text"]) -> None: ...
+    def WhichOneof(self, oneof_group: typing.Literal["request", b"request"]) -> typing.Literal["config", "text", "flush", "played", "cancel", "mark"] | None: ...
 
 Global___SynthesizeRequest: typing_extensions.TypeAlias = SynthesizeRequest
+
+@typing.final
+class SynthesizeTextRequest(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    CONFIG_FIELD_NUMBER: builtins.int
+    TEXT_FIELD_NUMBER: builtins.int
+    text: builtins.str
+    """At most 1 MiB of UTF-8."""
+    @property
+    def config(self) -> Global___SynthesizeConfig: ...
+    def __init__(
+        self,
+        *,
+        config: Global___SynthesizeConfig | None = ...,
+        text: builtins.str = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["config", b"config"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["config", b"config", "text", b"text"]) -> None: ...
+
+Global___SynthesizeTextRequest: typing_extensions.TypeAlias = SynthesizeTextRequest
 
 @typing.final
 class Flush(google.protobuf.message.Message):
@@ -154,6 +181,22 @@ class Cancel(google.protobuf.message.Message):
     ) -> None: ...
 
 Global___Cancel: typing_extensions.TypeAlias = Cancel
+
+@typing.final
+class Mark(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: builtins.int
+    name: builtins.str
+    """1 to 200 characters, of the client's own choice; not spoken. The same name may be used again."""
+    def __init__(
+        self,
+        *,
+        name: builtins.str = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["name", b"name"]) -> None: ...
+
+Global___Mark: typing_extensions.TypeAlias = Mark
 
 @typing.final
 class SynthesizeConfig(google.protobuf.message.Message):
@@ -349,6 +392,8 @@ class SynthesizeResponse(google.protobuf.message.Message):
     FLUSHED_FIELD_NUMBER: builtins.int
     DONE_FIELD_NUMBER: builtins.int
     CANCELLED_FIELD_NUMBER: builtins.int
+    MARKED_FIELD_NUMBER: builtins.int
+    WORDS_FIELD_NUMBER: builtins.int
     @property
     def started(self) -> Global___Started: ...
     @property
@@ -359,6 +404,10 @@ class SynthesizeResponse(google.protobuf.message.Message):
     def done(self) -> Global___Done: ...
     @property
     def cancelled(self) -> Global___Cancelled: ...
+    @property
+    def marked(self) -> Global___Marked: ...
+    @property
+    def words(self) -> Global___Words: ...
     def __init__(
         self,
         *,
@@ -367,10 +416,12 @@ class SynthesizeResponse(google.protobuf.message.Message):
         flushed: Global___Flushed | None = ...,
         done: Global___Done | None = ...,
         cancelled: Global___Cancelled | None = ...,
+        marked: Global___Marked | None = ...,
+        words: Global___Words | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["audio", b"audio", "cancelled", b"cancelled", "done", b"done", "flushed", b"flushed", "response", b"response", "started", b"started"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["audio", b"audio", "cancelled", b"cancelled", "done", b"done", "flushed", b"flushed", "response", b"response", "started", b"started"]) -> None: ...
-    def WhichOneof(self, oneof_group: typing.Literal["response", b"response"]) -> typing.Literal["started", "audio", "flushed", "done", "cancelled"] | None: ...
+    def HasField(self, field_name: typing.Literal["audio", b"audio", "cancelled", b"cancelled", "done", b"done", "flushed", b"flushed", "marked", b"marked", "response", b"response", "started", b"started", "words", b"words"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["audio", b"audio", "cancelled", b"cancelled", "done", b"done", "flushed", b"flushed", "marked", b"marked", "response", b"response", "started", b"started", "words", b"words"]) -> None: ...
+    def WhichOneof(self, oneof_group: typing.Literal["response", b"response"]) -> typing.Literal["started", "audio", "flushed", "done", "cancelled", "marked", "words"] | None: ...
 
 Global___SynthesizeResponse: typing_extensions.TypeAlias = SynthesizeResponse
 
@@ -385,13 +436,19 @@ class Started(google.protobuf.message.Message):
     MODE_FIELD_NUMBER: builtins.int
     SEED_FIELD_NUMBER: builtins.int
     PRE_SKIP_FIELD_NUMBER: builtins.int
+    WORD_TIMES_FIELD_NUMBER: builtins.int
+    LIMITS_FIELD_NUMBER: builtins.int
     voice: builtins.str
     mode: Global___Mode.ValueType
     seed: builtins.int
     pre_skip: builtins.int
     """Opus only: samples at 48 kHz to drop from the start of the decoded stream (RFC 7845, section 4.2)."""
+    word_times: builtins.bool
+    """`words` will come."""
     @property
     def audio(self) -> Global___AudioFormat: ...
+    @property
+    def limits(self) -> Global___Limits: ...
     def __init__(
         self,
         *,
@@ -400,11 +457,47 @@ class Started(google.protobuf.message.Message):
         mode: Global___Mode.ValueType = ...,
         seed: builtins.int = ...,
         pre_skip: builtins.int = ...,
+        word_times: builtins.bool = ...,
+        limits: Global___Limits | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["audio", b"audio"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["audio", b"audio", "mode", b"mode", "pre_skip", b"pre_skip", "seed", b"seed", "voice", b"voice"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["audio", b"audio", "limits", b"limits"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["audio", b"audio", "limits", b"limits", "mode", b"mode", "pre_skip", b"pre_skip", "seed", b"seed", "voice", b"voice", "word_times", b"word_times"]) -> None: ...
 
 Global___Started: typing_extensions.TypeAlias = Started
+
+@typing.final
+class Limits(google.protobuf.message.Message):
+    """What a call is held to."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    TEXT_BYTES_FIELD_NUMBER: builtins.int
+    WAITING_CHARACTERS_FIELD_NUMBER: builtins.int
+    IDLE_SECONDS_FIELD_NUMBER: builtins.int
+    WRITE_SECONDS_FIELD_NUMBER: builtins.int
+    PAUSE_SECONDS_FIELD_NUMBER: builtins.int
+    text_bytes: builtins.int
+    """UTF-8 of one `text`."""
+    waiting_characters: builtins.int
+    """Text that may wait to be spoken before no more is read."""
+    idle_seconds: builtins.float
+    """Without a request while text is owed, without a response taken, and without a further report of a player that has
+    reported once; infinity for no limit.
+    """
+    write_seconds: builtins.float
+    pause_seconds: builtins.float
+    def __init__(
+        self,
+        *,
+        text_bytes: builtins.int = ...,
+        waiting_characters: builtins.int = ...,
+        idle_seconds: builtins.float = ...,
+        write_seconds: builtins.float = ...,
+        pause_seconds: builtins.float = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["idle_seconds", b"idle_seconds", "pause_seconds", b"pause_seconds", "text_bytes", b"text_bytes", "waiting_characters", b"waiting_characters", "write_seconds", b"write_seconds"]) -> None: ...
+
+Global___Limits: typing_extensions.TypeAlias = Limits
 
 @typing.final
 class Audio(google.protobuf.message.Message):
@@ -455,6 +548,68 @@ class Flushed(google.protobuf.message.Message):
     def ClearField(self, field_name: typing.Literal["end_sample", b"end_sample"]) -> None: ...
 
 Global___Flushed: typing_extensions.TypeAlias = Flushed
+
+@typing.final
+class Marked(google.protobuf.message.Message):
+    """The sentence that the mark stands in, or behind, has been sent to its end; of Opus, up to 20 ms of it follow."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: builtins.int
+    END_SAMPLE_FIELD_NUMBER: builtins.int
+    name: builtins.str
+    end_sample: builtins.int
+    """Where that sentence ends, counted as `Audio.start_sample` is."""
+    def __init__(
+        self,
+        *,
+        name: builtins.str = ...,
+        end_sample: builtins.int = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["end_sample", b"end_sample", "name", b"name"]) -> None: ...
+
+Global___Marked: typing_extensions.TypeAlias = Marked
+
+@typing.final
+class Words(google.protobuf.message.Message):
+    """When words sound, in order and each once; a word may come before its audio or shortly after it."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    WORDS_FIELD_NUMBER: builtins.int
+    @property
+    def words(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___Word]: ...
+    def __init__(
+        self,
+        *,
+        words: collections.abc.Iterable[Global___Word] | None = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["words", b"words"]) -> None: ...
+
+Global___Words: typing_extensions.TypeAlias = Words
+
+@typing.final
+class Word(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    TEXT_FIELD_NUMBER: builtins.int
+    START_SAMPLE_FIELD_NUMBER: builtins.int
+    END_SAMPLE_FIELD_NUMBER: builtins.int
+    text: builtins.str
+    """As it was written, with the signs next to it."""
+    start_sample: builtins.int
+    """Samples [start, end), counted as `Audio.start_sample` is."""
+    end_sample: builtins.int
+    def __init__(
+        self,
+        *,
+        text: builtins.str = ...,
+        start_sample: builtins.int = ...,
+        end_sample: builtins.int = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["end_sample", b"end_sample", "start_sample", b"start_sample", "text", b"text"]) -> None: ...
+
+Global___Word: typing_extensions.TypeAlias = Word
 
 @typing.final
 class Done(google.protobuf.message.Message):

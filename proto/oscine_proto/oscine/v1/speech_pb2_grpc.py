@@ -40,6 +40,11 @@ class SpeechServiceStub(object):
                 request_serializer=oscine_dot_v1_dot_speech__pb2.SynthesizeRequest.SerializeToString,
                 response_deserializer=oscine_dot_v1_dot_speech__pb2.SynthesizeResponse.FromString,
                 _registered_method=True)
+        self.SynthesizeText = channel.unary_stream(
+                '/oscine.v1.SpeechService/SynthesizeText',
+                request_serializer=oscine_dot_v1_dot_speech__pb2.SynthesizeTextRequest.SerializeToString,
+                response_deserializer=oscine_dot_v1_dot_speech__pb2.SynthesizeResponse.FromString,
+                _registered_method=True)
 
 
 class SpeechServiceServicer(object):
@@ -91,12 +96,28 @@ class SpeechServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SynthesizeText(self, request, context):
+        """A whole text at once, for who has one: as Synthesize with a config, this text and the end of the input. Who wants to
+        report what was played, or to be told what was heard before a cancel, uses that.
+
+        buf:lint:ignore RPC_REQUEST_RESPONSE_UNIQUE
+        buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SpeechServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
             'Synthesize': grpc.stream_stream_rpc_method_handler(
                     servicer.Synthesize,
                     request_deserializer=oscine_dot_v1_dot_speech__pb2.SynthesizeRequest.FromString,
+                    response_serializer=oscine_dot_v1_dot_speech__pb2.SynthesizeResponse.SerializeToString,
+            ),
+            'SynthesizeText': grpc.unary_stream_rpc_method_handler(
+                    servicer.SynthesizeText,
+                    request_deserializer=oscine_dot_v1_dot_speech__pb2.SynthesizeTextRequest.FromString,
                     response_serializer=oscine_dot_v1_dot_speech__pb2.SynthesizeResponse.SerializeToString,
             ),
     }
@@ -127,6 +148,33 @@ class SpeechService(object):
             target,
             '/oscine.v1.SpeechService/Synthesize',
             oscine_dot_v1_dot_speech__pb2.SynthesizeRequest.SerializeToString,
+            oscine_dot_v1_dot_speech__pb2.SynthesizeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SynthesizeText(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/oscine.v1.SpeechService/SynthesizeText',
+            oscine_dot_v1_dot_speech__pb2.SynthesizeTextRequest.SerializeToString,
             oscine_dot_v1_dot_speech__pb2.SynthesizeResponse.FromString,
             options,
             channel_credentials,

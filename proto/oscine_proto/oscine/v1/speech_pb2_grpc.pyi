@@ -41,7 +41,23 @@ _SpeechServiceSynthesizeType = typing_extensions.TypeVar(
     ],
 )
 
-class SpeechServiceStub(typing.Generic[_SpeechServiceSynthesizeType]):
+_SpeechServiceSynthesizeTextType = typing_extensions.TypeVar(
+    '_SpeechServiceSynthesizeTextType',
+    grpc.UnaryStreamMultiCallable[
+        oscine_proto.oscine.v1.speech_pb2.SynthesizeTextRequest,
+        oscine_proto.oscine.v1.speech_pb2.SynthesizeResponse,
+    ],
+    grpc.aio.UnaryStreamMultiCallable[
+        oscine_proto.oscine.v1.speech_pb2.SynthesizeTextRequest,
+        oscine_proto.oscine.v1.speech_pb2.SynthesizeResponse,
+    ],
+    default=grpc.UnaryStreamMultiCallable[
+        oscine_proto.oscine.v1.speech_pb2.SynthesizeTextRequest,
+        oscine_proto.oscine.v1.speech_pb2.SynthesizeResponse,
+    ],
+)
+
+class SpeechServiceStub(typing.Generic[_SpeechServiceSynthesizeType, _SpeechServiceSynthesizeTextType]):
     """Streaming text to speech."""
 
     @typing.overload
@@ -50,12 +66,20 @@ class SpeechServiceStub(typing.Generic[_SpeechServiceSynthesizeType]):
             oscine_proto.oscine.v1.speech_pb2.SynthesizeRequest,
             oscine_proto.oscine.v1.speech_pb2.SynthesizeResponse,
         ],
+        grpc.UnaryStreamMultiCallable[
+            oscine_proto.oscine.v1.speech_pb2.SynthesizeTextRequest,
+            oscine_proto.oscine.v1.speech_pb2.SynthesizeResponse,
+        ],
     ], channel: grpc.Channel) -> None: ...
 
     @typing.overload
     def __init__(self: SpeechServiceStub[
         grpc.aio.StreamStreamMultiCallable[
             oscine_proto.oscine.v1.speech_pb2.SynthesizeRequest,
+            oscine_proto.oscine.v1.speech_pb2.SynthesizeResponse,
+        ],
+        grpc.aio.UnaryStreamMultiCallable[
+            oscine_proto.oscine.v1.speech_pb2.SynthesizeTextRequest,
             oscine_proto.oscine.v1.speech_pb2.SynthesizeResponse,
         ],
     ], channel: grpc.aio.Channel) -> None: ...
@@ -102,9 +126,21 @@ class SpeechServiceStub(typing.Generic[_SpeechServiceSynthesizeType]):
     can report no more, and is then taken to play on without a pause from the last report.
     """
 
+    SynthesizeText: _SpeechServiceSynthesizeTextType
+    """A whole text at once, for who has one: as Synthesize with a config, this text and the end of the input. Who wants to
+    report what was played, or to be told what was heard before a cancel, uses that.
+
+    buf:lint:ignore RPC_REQUEST_RESPONSE_UNIQUE
+    buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
+    """
+
 SpeechServiceAsyncStub: typing_extensions.TypeAlias = SpeechServiceStub[
     grpc.aio.StreamStreamMultiCallable[
         oscine_proto.oscine.v1.speech_pb2.SynthesizeRequest,
+        oscine_proto.oscine.v1.speech_pb2.SynthesizeResponse,
+    ],
+    grpc.aio.UnaryStreamMultiCallable[
+        oscine_proto.oscine.v1.speech_pb2.SynthesizeTextRequest,
         oscine_proto.oscine.v1.speech_pb2.SynthesizeResponse,
     ],
 ]
@@ -157,6 +193,19 @@ class SpeechServiceServicer(metaclass=abc.ABCMeta):
         for up to an hour, once it has reported something. Beneath that the service asks a silent connection for a sign of
         life (HTTP/2 pings, after 20 s) and ends the calls of one that gives none within 10 s. Who closes the sending side
         can report no more, and is then taken to play on without a pause from the last report.
+        """
+
+    @abc.abstractmethod
+    def SynthesizeText(
+        self,
+        request: oscine_proto.oscine.v1.speech_pb2.SynthesizeTextRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[collections.abc.Iterator[oscine_proto.oscine.v1.speech_pb2.SynthesizeResponse], collections.abc.AsyncIterator[oscine_proto.oscine.v1.speech_pb2.SynthesizeResponse]]:
+        """A whole text at once, for who has one: as Synthesize with a config, this text and the end of the input. Who wants to
+        report what was played, or to be told what was heard before a cancel, uses that.
+
+        buf:lint:ignore RPC_REQUEST_RESPONSE_UNIQUE
+        buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
         """
 
 def add_SpeechServiceServicer_to_server(servicer: SpeechServiceServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...

@@ -1,4 +1,4 @@
-"""How events become messages, and in which thread."""
+"""How events become replies, and in which thread."""
 
 import asyncio
 import itertools
@@ -13,7 +13,9 @@ from oscine_engine.checkpoint.load import Checkpoint
 from oscine_engine.events import Audio, Done, Flushed, Stats
 from oscine_proto.oscine.v1 import speech_pb2 as pb
 from oscine_service.audio import Encoding, Format
-from oscine_service.grpc.responses import PIECE, Responses
+from oscine_service.conversation import replies
+from oscine_service.conversation.speech import PIECE, Speech
+from oscine_service.limits import Limits
 from tests.service.calls import FLUSH, config, converse, text
 from tests.service.conftest import running
 
@@ -40,30 +42,28 @@ async def test_only_what_takes_long_goes_to_another_thread(checkpoint: Checkpoin
 @pytest.mark.parametrize("encoding", list(Encoding))
 def test_positions_in_what_was_sent_are_told_apart_from_those_in_what_was_made(encoding: Encoding) -> None:
     """A mark behind every flush: where it was sent is where it was made, and in between nothing runs backwards."""
-    responses = Responses(Format(encoding=encoding))
+    speech = Speech(Format(encoding=encoding), Limits())
     made, marks, sent = 0, [(0, 0)], 0
     for seq, size in enumerate([1000, 480, 0, 7, 4800, 1]):
-        blocks = responses.of(Audio(seq, made, np.zeros(size, np.float32))) if size else []
+        blocks = speech.of(Audio(seq, made, np.zeros(size, np.float32))) if size else []
         made += size
-        blocks += responses.of(Flushed(made))
-        sent += sum(block.audio.samples for block in blocks)
-        assert blocks[-1].flushed.end_sample == sent
+        blocks += speech.of(Flushed(made))
+        sent += sum(reply.samples for reply in blocks if isinstance(reply, replies.Audio))
+        assert blocks[-1] == replies.Flushed(sent)
         marks.append((made, sent))
     for made, sent in marks:
-        assert responses.made(sent) == made
-    walk = [responses.made(sample) for sample in range(sent + 100)]
+        assert speech.made(sent) == made
+    walk = [speech.made(sample) for sample in range(sent + 100)]
     assert all(0 <= later - earlier <= 1 for earlier, later in itertools.pairwise(walk))
     assert (marks[-1][0] == marks[-1][1]) == (encoding is Encoding.PCM16)
-    [*_, last] = responses.of(
-        Done(Stats(audio_s=made / 24000, segments=1, speech_tokens=1, first_packet_s=1, busy_s=1))
-    )
-    assert last.done.audio_seconds == sent / 24000
+    [*_, last] = speech.of(Done(Stats(audio_s=made / 24000, segments=1, speech_tokens=1, first_packet_s=1, busy_s=1)))
+    assert last.audio_s == sent / 24000
 
 
 def test_what_is_slow_to_encode_is_cut_behind_a_short_first_piece() -> None:
     samples = np.arange(2 * PIECE + 1, dtype=np.float32)
     event = Audio(3, 100, samples)
-    opus, pcm = (Responses(Format(encoding=each)) for each in (Encoding.OPUS, Encoding.PCM16))
+    opus, pcm = (Speech(Format(encoding=each), Limits()) for each in (Encoding.OPUS, Encoding.PCM16))
     first, rest = (piece for piece in opus.pieces(event) if isinstance(piece, Audio))
     assert (first.start_sample, first.samples.size) == (100, PIECE)
     assert rest.start_sample == 100 + PIECE

@@ -1,0 +1,63 @@
+"""One call, from its config to its end, whatever protocol carries it.
+
+A front door translates: what its client sends into verbs, replies into what its client reads. Everything else about a
+call is here.
+
+    async with Conversation.open(front, config, limits, calls) as talk:
+        # in one task, as the client sends
+        await talk.put(Text("Good morning."))
+        await talk.end()
+        # in another, as the client takes
+        async for reply in talk:
+            await talk.deliver(socket.send(encode(reply)))
+"""
+
+from oscine_service.conversation.calls import Calls
+from oscine_service.conversation.replies import (
+    Audio,
+    Cancelled,
+    Done,
+    Flushed,
+    Marked,
+    Reply,
+    Started,
+    Word,
+    Words,
+)
+from oscine_service.conversation.talk import Conversation
+from oscine_service.conversation.verbs import (
+    MAX_MARK,
+    MAX_TEXT_BYTES,
+    Cancel,
+    Config,
+    Flush,
+    Mark,
+    Played,
+    Text,
+    Verb,
+    mark_name,
+)
+
+__all__ = [
+    "MAX_MARK",
+    "MAX_TEXT_BYTES",
+    "Audio",
+    "Calls",
+    "Cancel",
+    "Cancelled",
+    "Config",
+    "Conversation",
+    "Done",
+    "Flush",
+    "Flushed",
+    "Mark",
+    "Marked",
+    "Played",
+    "Reply",
+    "Started",
+    "Text",
+    "Verb",
+    "Word",
+    "Words",
+    "mark_name",
+]

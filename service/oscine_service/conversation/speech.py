@@ -1,0 +1,90 @@
+"""Engine events -> replies: one conversation's encoder and numbering. No I/O."""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from oscine_engine import events
+from oscine_service.audio import SAMPLE_RATE, Block, Encoding, Format, writer
+from oscine_service.conversation.replies import Audio, Done, Flushed, Marked, Reply, Started
+from oscine_service.limits import Limits
+
+PIECE = 4800
+"""Samples, 200 ms: to encode a whole second takes Opus 13 ms, in which a listener may run dry."""
+
+
+class Speech:
+    """Raises CodecError if `format` asks for what the encoder cannot do.
+
+    What a session makes and what a client is sent have positions of their own: another rate, and some silence that a
+    flush may add (`audio.Writer.flush`). They are told apart here and nowhere else.
+    """
+
+    def __init__(self, format: Format, limits: Limits) -> None:
+        self._format = format
+        self._limits = limits
+        self._writer = writer(format)
+        self._sequence = 0
+        self._end = 0
+        self._made = 0
+        self._joints: list[tuple[int, int, int]] = [(0, 0, 0)]
+        """Of each silence that was added: where it lies in what was made, and from where to where in what was sent."""
+
+    def takes_long(self, event: events.Event) -> bool:
+        """Whether `of(event)` takes milliseconds, for which an event loop should not be held up."""
+        return isinstance(event, events.Audio) and self._format.encoding is not Encoding.PCM16
+
+    def pieces(self, event: events.Event) -> Iterator[events.Event]:
+        """`event`, or what takes long to encode as a first piece of at most PIECE samples and the rest behind it."""
+        if not self.takes_long(event) or not isinstance(event, events.Audio) or event.samples.size <= PIECE:
+            yield event
+            return
+        yield events.Audio(event.seq, event.start_sample, event.samples[:PIECE])
+        yield events.Audio(event.seq, event.start_sample + PIECE, event.samples[PIECE:])
+
+    def of(self, event: events.Event) -> list[Reply]:
+        """The replies that `event` completes, in order."""
+        match event:
+            case events.Started():
+                return [self._started(event)]
+            case events.Audio():
+                self._made += event.samples.size
+                return [*self._audio(self._writer.push(event.samples))]
+            case events.Flushed():
+                audio = [*self._audio(self._writer.flush())]
+                if (begin := self.sent(self._made)) < self._end:
+                    self._joints.append((self._made, begin, self._end))
+                return [*audio, Flushed(self._end)]
+            case events.Marked(name=name, end_sample=made):
+                return [Marked(name, self.sent(made))]
+            case events.Done():
+                audio = [*self._audio(self._writer.finish())]
+                return [*audio, Done(self._end / self._format.sample_rate, event.stats)]
+
+    def made(self, sent: int) -> int:
+        """The position in what the session made that is at `sent` in what was sent."""
+        number = bisect_right(self._joints, sent, key=lambda joint: joint[1])
+        made, _, end = self._joints[max(0, number - 1)]
+        return made + max(0, sent - end) * SAMPLE_RATE // self._format.sample_rate
+
+    def sent(self, made: int) -> int:
+        """The position in what is sent of what the session made at `made`; where silence was added there, its start."""
+        number = bisect_right(self._joints, made - 1, key=lambda joint: joint[0])
+        before, _, end = self._joints[max(0, number - 1)]
+        return end + (made - before) * self._format.sample_rate // SAMPLE_RATE
+
+    def _audio(self, block: Block | None) -> Iterator[Audio]:
+        if block is not None:
+            self._end = block.start + block.samples
+            yield Audio(self._sequence, block.start, block.samples, block.frames)
+            self._sequence += 1
+
+    def _started(self, event: events.Started) -> Started:
+        return Started(
+            voice=event.voice,
+            mode=event.mode,
+            seed=event.seed,
+            format=self._format,
+            pre_skip=self._writer.pre_skip,
+            word_times=False,
+            limits=self._limits,
+        )

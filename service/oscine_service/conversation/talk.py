@@ -1,0 +1,214 @@
+"""A conversation: verbs in, replies out, over one engine session."""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from typing import Self
+
+from oscine_engine import errors
+from oscine_engine.errors import InvalidInput, OscineError, Stalled
+from oscine_engine.events import Stats
+from oscine_engine.front import Front
+from oscine_engine.session import NothingToSay, Session
+from oscine_service import visits
+from oscine_service.conversation.backlog import Backlog
+from oscine_service.conversation.calls import Calls, stopping
+from oscine_service.conversation.replies import Audio, Cancelled, Done, Reply
+from oscine_service.conversation.speech import Speech
+from oscine_service.conversation.verbs import Cancel, Config, Flush, Mark, Played, Text, Verb
+from oscine_service.limits import Limits
+from oscine_service.security.errors import QuotaExceeded
+from oscine_service.visits import Attendant
+
+
+class Conversation:
+    """Made by `open`. One task may put verbs while another iterates; leaving the block frees all that it held.
+
+    Iteration ends after `Done` or `Cancelled`, and raises whatever else ends a conversation, behind all replies before
+    it: an OscineError, or a CodecError. Verbs never raise that, and do nothing once it has ended.
+
+    sent: samples in the replies that were handed out.
+    """
+
+    def __init__(self, session: Session, speech: Speech, limits: Limits, attendant: Attendant) -> None:
+        self.sent = 0
+        self._session = session
+        self._speech = speech
+        self._attendant = attendant
+        self._patience = limits.write_timeout_s
+        self._backlog = Backlog()
+        self._closed = False
+        self._refusal: OscineError | None = None
+        self._interrupted = False
+        self._played: int | None = None
+        self._now = asyncio.get_running_loop().time
+        self._alive_at = self._now()
+        self._fault: BaseException | None = None
+        self._cut = asyncio.Event()
+        self._stats: Stats | None = None
+        self._error: BaseException | None = None
+        self._writing = asyncio.create_task(self._write())
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, front: Front, config: Config, limits: Limits, calls: Calls | None = None
+    ) -> AsyncIterator[Self]:
+        """Start one, as one of `calls`. Raises what `Front.open` raises, Forbidden and QuotaExceeded, and CodecError
+        for a format that cannot be written here."""
+        speech = Speech(config.format, limits)
+        attendant = visits.current().attend(config.session)
+        talk: Self | None = None
+        try:
+            async with await front.open(config.session) as session:
+                talk = cls(session, speech, limits, attendant)
+                try:
+                    with (calls or Calls()).joined(talk.stop):
+                        yield talk
+                finally:
+                    talk._writing.cancel()
+                    await asyncio.wait([talk._writing])
+        except BaseException as error:
+            attendant.ended(None, error if talk is None or talk._error is None else talk._error)
+            raise
+        else:
+            attendant.ended(talk._stats, talk._error)
+
+    async def put(self, verb: Verb) -> None:
+        """Do what the client asks, or queue it behind what it sent before: text, flushes and marks keep their order,
+        the others act at once. Waits while more text is queued than a client may have waiting.
+
+        Text that is beyond what the client is granted ends the input as `end` with a refusal does. Raises InvalidInput
+        for text, a flush or a mark after `end`.
+        """
+        self.alive()
+        match verb:
+            case Played(samples=samples):
+                self._played = max(self._played or 0, samples)
+                await self._session.played(self._speech.made(samples))
+            case Cancel():
+                self._interrupted = True
+                await self._session.cancel()
+            case _:
+                if self._closed:
+                    raise InvalidInput("the text has already ended: nothing may follow its end")
+                if isinstance(verb, Text):
+                    try:
+                        self._attendant.text(len(verb.text))
+                    except QuotaExceeded as refusal:
+                        return await self.end(refusal)
+                await self._backlog.put(verb)
+
+    async def end(self, refusal: OscineError | None = None) -> None:
+        """No more text follows. refusal: why it ends here, of a request that cannot be served: iteration raises it once
+        all that was accepted before has been spoken. Ending again changes nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        self._refusal = refusal
+        await self._backlog.put(None)
+
+    async def reports_end(self) -> None:
+        """The client can report no more: it is taken to play on without a pause from its last report."""
+        await self._session.reports_end()
+
+    def alive(self) -> None:
+        """The client has given a sign of life other than taking a reply."""
+        self._alive_at = self._now()
+
+    def stop(self) -> None:
+        """End with Unavailable, now: the service cannot wait any longer."""
+        self._break_off(stopping(self.sent))
+
+    async def deliver(self, write: Awaitable[object]) -> None:
+        """Wait until the client's side has taken what is being written.
+
+        Raises Stalled if it does not within the write timeout of its last sign of life, and what ends the conversation
+        from outside. A coroutine is then cancelled; a future is left as it is, for those that cannot be taken back.
+        """
+        self.alive()
+        task = asyncio.ensure_future(write)
+        cut = asyncio.ensure_future(self._cut.wait())
+        try:
+            while not task.done():
+                left = self._alive_at + self._patience - self._now()
+                if left <= 0:
+                    raise Stalled(f"no response was taken for {self._patience:g} s: read them as they come")
+                await asyncio.wait(
+                    [task, cut],
+                    timeout=None if math.isinf(left) else left,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                if self._fault is not None:
+                    raise self._fault
+            await task
+        finally:
+            cut.cancel()
+            if task is not write:
+                task.cancel()
+
+    async def __aiter__(self) -> AsyncIterator[Reply]:
+        try:
+            async for reply in self._replies():
+                yield reply
+        except Exception as error:
+            self._error = error
+            raise
+
+    async def _replies(self) -> AsyncIterator[Reply]:
+        try:
+            async for event in self._session:
+                for piece in self._speech.pieces(event):
+                    # Other calls live on this event loop; a way to another thread and back takes time, too.
+                    long = self._speech.takes_long(piece)
+                    made = await asyncio.to_thread(self._speech.of, piece) if long else self._speech.of(piece)
+                    for reply in made:
+                        if self._fault is not None:
+                            raise self._fault
+                        if isinstance(reply, Audio):
+                            self.sent += reply.samples
+                            self._attendant.sent(reply.samples, len(reply.frames))
+                        elif isinstance(reply, Done):
+                            self._stats = reply.stats
+                        yield reply
+        except errors.Cancelled:
+            if self._fault is not None:
+                raise self._fault from None
+            # Only the client's own request is an answer; a service that closes is an error.
+            if not self._interrupted:
+                raise
+            yield Cancelled(self.sent if self._played is None else min(self._played, self.sent))
+            return
+        except NothingToSay:
+            # That nothing was said is no wonder where what was to be said could not be taken.
+            if self._refusal is None:
+                raise
+        if self._refusal is not None:
+            raise self._refusal
+
+    async def _write(self) -> None:
+        """Hand on what was queued, in order, up to its end."""
+        try:
+            while (verb := await self._backlog.get()) is not None:
+                match verb:
+                    case Text(text=text):
+                        await self._session.append(text)
+                    case Flush():
+                        await self._session.flush()
+                    case Mark(name=name):
+                        await self._session.mark(name)
+            await self._session.finish()
+        except OscineError:
+            # The session has ended, and tells why itself, behind all that it made before.
+            return
+        except Exception as error:
+            self._break_off(error)
+        finally:
+            self._backlog.close()
+
+    def _break_off(self, error: BaseException) -> None:
+        if self._fault is None:
+            self._fault = error
+            self._cut.set()
+            self._cancelling = asyncio.ensure_future(self._session.cancel())
