@@ -8,6 +8,7 @@ from oscine_engine.text.incremental import PieceStream, WordStream
 from oscine_engine.text.render import PhoneRenderer, PlainRenderer, Renderer
 from oscine_engine.text.scan import Kind, Scanner
 from oscine_engine.text.tokenizer import Tokenizer
+from oscine_engine.text.word_sounds import WordReader
 
 Rules = Literal["plain", "phones"]
 
@@ -32,9 +33,10 @@ class FrontEnd:
         """A fresh incremental reader of one text in one piece."""
         return WordStream(self._renderer())
 
-    def pieces(self) -> PieceStream:
-        """A fresh incremental reader of one sentence, which cuts it where it is too long for one segment."""
-        return PieceStream(self._renderer())
+    def pieces(self, *, words: bool = False) -> PieceStream:
+        """A fresh incremental reader of one sentence, which cuts it where it is too long for one segment. words: it
+        also tells the words of each piece."""
+        return PieceStream(self._renderer(), reader=WordReader(self.rules) if words else None)
 
     def warm(self) -> None:
         """Load what the first sentence would otherwise wait for (dictionaries, about 0.5 s once a process)."""

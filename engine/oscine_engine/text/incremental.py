@@ -7,6 +7,7 @@ from oscine_engine.text.pieces import LONGEST_S, Cutter
 from oscine_engine.text.render import Renderer
 from oscine_engine.text.scan import Scanner
 from oscine_engine.text.verbalise import Verbaliser
+from oscine_engine.text.word_sounds import Word, WordReader
 
 
 class PieceStream:
@@ -16,13 +17,17 @@ class PieceStream:
     The unfinished word, numbers that may go on, abbreviations whose full stop may end a sentence, Chinese characters
     that a longer phrase may read differently, and pauses that may grow are held back. For every way of cutting a text
     the pieces and their concatenated ids are those of one push and finish.
+
+    words: those settled by the last call, a list for each of the pieces that it gave; all empty without a reader.
     """
 
-    def __init__(self, renderer: Renderer, longest_s: float = LONGEST_S) -> None:
+    def __init__(self, renderer: Renderer, longest_s: float = LONGEST_S, reader: WordReader | None = None) -> None:
         self._scanner = Scanner()
-        self._verbaliser = Verbaliser()
+        self._verbaliser = Verbaliser(sources=reader is not None)
         self._cutter = Cutter(longest_s)
         self._renderer = renderer
+        self._reader = reader
+        self.words: list[list[Word]] = []
 
     def push(self, text: str) -> list[list[int]]:
         """Ids settled by `text`: the first list goes on with the open piece, every further one is a new piece."""
@@ -31,17 +36,25 @@ class PieceStream:
     def finish(self) -> list[list[int]]:
         """Ids of everything held back, as from `push`; the stream is as new afterwards."""
         pieces = self._render(self._verbaliser.push(self._scanner.finish()) + self._verbaliser.finish())
-        pieces[-1] += self._renderer.finish()
+        self._finish(pieces)
         self._cutter.reset()
         return pieces
 
     def _render(self, items: list[Item]) -> list[list[int]]:
         pieces: list[list[int]] = []
+        self.words = []
         for run in self._cutter.push(items):
             if pieces:
-                pieces[-1] += self._renderer.finish()
+                self._finish(pieces)
             pieces.append(self._renderer.push(run))
+            self.words.append([] if self._reader is None else self._reader.push(run))
         return pieces
+
+    def _finish(self, pieces: list[list[int]]) -> None:
+        """The last piece is complete."""
+        pieces[-1] += self._renderer.finish()
+        if self._reader is not None:
+            self.words[-1] += self._reader.finish()
 
 
 class WordStream:

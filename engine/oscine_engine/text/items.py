@@ -1,7 +1,7 @@
 """Spoken items: what the verbaliser says and the renderers write as ids."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 
 
@@ -22,10 +22,20 @@ class Spoken(Enum):
     """A letter of another script."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """Written text that is read in one go, such as "Dr." or "3.5"; as often as it is written there is one of these."""
+
+    text: str
+
+
 @dataclass(frozen=True, slots=True)
 class Item:
+    """source: what it is a reading of, where somebody asks for that. It makes no difference to what is said."""
+
     kind: Spoken
     text: str
+    source: Source | None = field(default=None, compare=False, repr=False)
 
 
 def words(text: str) -> list[Item]:

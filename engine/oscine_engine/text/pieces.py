@@ -9,6 +9,7 @@ thing to say is here, going forward only, so the pieces do not depend on how the
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from oscine_engine.text.breaks import may_part
 from oscine_engine.text.items import Item, Spoken
@@ -81,7 +82,7 @@ class Cutter:
             return
         size = max(1, int(longest / max(_PER_CHARACTER[item.kind], _CAPITAL)))
         for at in range(0, len(item.text), size):
-            yield Item(item.kind, item.text[at : at + size])
+            yield replace(item, text=item.text[at : at + size])
 
     def _cuts_before(self, item: Item) -> bool:
         if self._spent == 0.0 or item.kind in (Spoken.PAUSE, Spoken.BLANK):

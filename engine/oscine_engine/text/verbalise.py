@@ -5,6 +5,7 @@ here, tokens wait in the queue. So the items of a text do not depend on how it w
 """
 
 import re
+from dataclasses import replace
 
 from oscine_engine.text import numbers_en
 from oscine_engine.text.abbreviations import (
@@ -24,7 +25,7 @@ from oscine_engine.text.amounts import language_of, read_amount, spoken
 from oscine_engine.text.characters import GREEK
 from oscine_engine.text.chunks import of_letters, with_power
 from oscine_engine.text.context import Context
-from oscine_engine.text.items import Item, Spoken, letters, words
+from oscine_engine.text.items import Item, Source, Spoken, letters, words
 from oscine_engine.text.readings_en import MONTHS_SHORT
 from oscine_engine.text.readings_zh import counted
 from oscine_engine.text.scan import Kind, Token
@@ -49,10 +50,11 @@ _NOTHING: tuple[int, list[Item]] = (0, [])
 
 
 class Verbaliser:
-    """Turns tokens into items; keeps tokens whose reading hangs on what follows."""
+    """Turns tokens into items; keeps tokens whose reading hangs on what follows. sources: items say what they read."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, sources: bool = False) -> None:
         self._queue: list[Token] = []
+        self._sources = sources
         self._context = Context()
 
     def push(self, tokens: list[Token]) -> list[Item]:
@@ -74,6 +76,9 @@ class Verbaliser:
             if not used:
                 break
             self._context.advance(self._queue[done], self._queue[done + used - 1], read)
+            if self._sources:
+                source = Source("".join(token.text for token in self._queue[done : done + used]))
+                read = [replace(item, source=source) for item in read]
             items.extend(read)
             done += used
         del self._queue[:done]

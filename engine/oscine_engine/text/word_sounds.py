@@ -1,0 +1,144 @@
+"""Spoken items as the words they were written as, each with the sounds that it is heard by."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from oscine_engine.text import mandarin
+from oscine_engine.text.english import pronounce, spell
+from oscine_engine.text.items import Item, Source, Spoken
+from oscine_engine.text.lexicon import Phones
+from oscine_engine.text.numbers_en import by_digit
+from oscine_engine.text.readings_en import read_number
+from oscine_engine.text.sounds import any_sound, sound
+
+_WIDE = dict(zip(",.?!;:", "，。？！；：", strict=True))
+
+
+@dataclass(slots=True, eq=False)
+class Word:
+    """What was written and is read in one go: a word, a number, a Chinese character, a run of typed marks.
+
+    text: as written, "" for what goes on from a word that was cut. sounds: numbers of `sounds.py`, one at least.
+    behind: punctuation and blanks between it and the next word, as far as they are known by now.
+    """
+
+    text: str
+    sounds: list[int] = field(default_factory=list)
+    behind: str = ""
+
+
+class WordReader:
+    """Items with sources in, words out, each as soon as no later item can be part of it.
+
+    rules: "plain" for a model that reads letters of every script, "phones" for one that leaves out what it has no
+    sounds for.
+    """
+
+    def __init__(self, rules: Literal["plain", "phones"]) -> None:
+        self._unknown = [any_sound()] if rules == "plain" else []
+        self._ready: list[Word] = []
+        self._open: Word | None = None
+        self._source: Source | None = None
+        """Of the word that was begun last."""
+        self._marked = False
+        """That word consists of typed marks."""
+        self._last: Word | None = None
+        self._between: Source | None = None
+        """The sign that was put behind a word last."""
+        self._before = ""
+        self._han: list[Item] = []
+
+    def push(self, items: Iterable[Item]) -> list[Word]:
+        """Words that these items complete."""
+        for item in items:
+            self._one(item)
+        ready, self._ready = self._ready, []
+        return ready
+
+    def finish(self) -> list[Word]:
+        """All that is left. What follows belongs to other words."""
+        self._cut(final=True)
+        self._close()
+        self._before = ""
+        return self.push(())
+
+    def _one(self, item: Item) -> None:
+        if item.kind is Spoken.HAN:
+            self._before = ""
+            self._han.append(item)
+            self._cut(final=False)
+            return
+        self._cut(final=True)
+        match item.kind:
+            case Spoken.WORD:
+                self._say(item, _phones(pronounce(item.text, self._before)))
+                self._before = item.text
+            case Spoken.LETTERS:
+                self._say(item, _phones(spell(item.text)))
+                self._before = item.text
+            case Spoken.MARK:
+                self._say(item, _numbers([item.text]))
+            case Spoken.OTHER:
+                self._say(item, self._other(item.text))
+            case Spoken.PAUSE | Spoken.BLANK:
+                self._part(item)
+
+    def _other(self, text: str) -> list[int]:
+        if text[0] not in "0123456789":
+            return self._unknown
+        read = (read_number(text) or by_digit(text)).replace(",", "").split()
+        return [number for word in read for number in _phones(pronounce(word))]
+
+    def _cut(self, *, final: bool) -> None:
+        """Say the Chinese characters that are known to make words."""
+        while self._han:
+            word = mandarin.next_word("".join(item.text for item in self._han), final)
+            if word is None:
+                return
+            taken = self._han[: max(1, len(word))]
+            del self._han[: len(taken)]
+            if not word:
+                self._say(taken[0], self._unknown)
+            for item, syllable in zip(taken, word, strict=False):
+                self._say(item, _numbers(mandarin.marks_of(syllable.reading)))
+
+    def _say(self, item: Item, numbers: Sequence[int]) -> None:
+        mark = item.kind is Spoken.MARK
+        if not numbers:
+            self._part(item)
+        elif self._open is not None and item.source is self._source:
+            self._open.sounds += numbers
+        elif self._open is not None and mark and self._marked:
+            self._open.sounds += numbers
+            self._open.text += item.text
+            self._source = item.source
+        else:
+            self._close()
+            written = "" if item.source is None or item.source is self._source else item.source.text
+            self._open = Word(written, list(numbers))
+            self._source, self._marked = item.source, mark
+
+    def _part(self, item: Item) -> None:
+        """Something without a sound: unless it is inside of a word, the word before it has ended."""
+        if item.source is None or item.source is self._source or item.source is self._between:
+            return
+        self._close()
+        self._between = item.source
+        if self._last is not None:
+            sign = item.source.text
+            wide = "\u4e00" <= self._last.text[-1:] <= "\u9fff" and item.kind is Spoken.PAUSE
+            self._last.behind += _WIDE.get(sign, sign) if wide else sign
+
+    def _close(self) -> None:
+        if self._open is not None:
+            self._ready.append(self._open)
+            self._last, self._open = self._open, None
+
+
+def _phones(words: Iterable[Phones]) -> list[int]:
+    return _numbers(f"[{phone}]" for phones in words for phone in phones)
+
+
+def _numbers(marks: Iterable[str]) -> list[int]:
+    return [number for mark in marks if (number := sound(mark)) is not None]
