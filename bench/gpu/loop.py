@@ -1,15 +1,21 @@
 """The loop over a GPU: what a tick costs the host, and what it waits for the device.
 
-    python -m bench.gpu.loop [--streams 32] [--precision float16] [--seconds 15] [--tiny]
+    python -m bench.gpu.loop [--streams 32] [--precision float16] [--seconds 15] [--tiny | --null [--profile]]
 
 Random weights of the released sizes; as many streams as given speak without a pause, 4.4 s a sentence, to listeners who
 take all at once. Host time is all of a turn but what it waits for events of the device; with it go the parts of it, by
 what was called (those of a runner's step are within the step). `--tiny` uses small sizes, which also run on a CPU.
+
+`--null` needs no GPU: in the place of one is a device that does nothing and says that it took as long as an H200 (see
+`null`). Then host time is the CPU time of the loop's thread, without what the driver of a GPU takes for a launch, and
+the same ticks are picked in every run: a digest of them is told. `--profile` lists what was called for how long.
 """
 
 import argparse
+import cProfile
 import dataclasses
 import math
+import pstats
 import sys
 import time
 import traceback
@@ -20,6 +26,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from bench.gpu import null
 from oscine_engine.checkpoint import synthetic
 from oscine_engine.planner import Begin, End, Ids
 from oscine_engine.port import PortEvent, StreamOptions
@@ -41,20 +48,22 @@ WARM_S = 3.0
 class Stopwatch:
     """Adds up the time spent in wrapped functions, by name."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock = clock
         self.spent: dict[str, float] = defaultdict(float)
 
     def wrap(self, owner: Any, name: str, label: str) -> None:
-        inner: Callable[..., Any] = getattr(owner, name)
+        setattr(owner, name, self.timed(getattr(owner, name), label))
 
+    def timed(self, inner: Callable[..., Any], label: str) -> Callable[..., Any]:
         def timed(*args: Any, **named: Any) -> Any:
-            began = time.perf_counter()
+            began = self.clock()
             try:
                 return inner(*args, **named)
             finally:
-                self.spent[label] += time.perf_counter() - began
+                self.spent[label] += self.clock() - began
 
-        setattr(owner, name, timed)
+        return timed
 
     def taken(self) -> dict[str, float]:
         spent, self.spent = self.spent, defaultdict(float)
@@ -83,16 +92,25 @@ class Talk:
             self.taken = sent
 
 
-def make(options: argparse.Namespace, events: list[Trace]) -> Device:
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    config = synthetic.SMALL if options.tiny else synthetic.FULL
+def make(options: argparse.Namespace, events: list[Trace], clock: Callable[[], float]) -> Device:
+    device = "cuda" if torch.cuda.is_available() and not options.null else "cpu"
+    config = synthetic.SMALL if options.tiny or options.null else synthetic.FULL
     rules = dataclasses.replace(config.text, min_token_text_ratio=RATIO, max_token_text_ratio=RATIO)
     config = dataclasses.replace(config, text=rules)
     began = time.perf_counter()
     checkpoint = synthetic.checkpoint(config, device=device, prompt_tokens=96)
     print(f"weights {time.perf_counter() - began:6.1f} s")
     limits = DeviceLimits(max_streams=options.streams, utilisation=math.inf)
-    return Device(checkpoint, limits, device, precision=options.precision, graphed=True, observe=events.append)
+    return Device(
+        checkpoint,
+        limits,
+        device,
+        precision="float32" if options.null else options.precision,
+        graphed=True,
+        observe=events.append,
+        costs=null.COSTS if options.null else None,
+        clock=clock,
+    )
 
 
 def steps(device: Device) -> Iterator[Any]:
@@ -110,8 +128,11 @@ def steps(device: Device) -> Iterator[Any]:
 
 def drive(options: argparse.Namespace) -> bool:
     events: list[Trace] = []
-    device = make(options, events)
-    watch = Stopwatch()
+    unreal = null.Clock() if options.null else None
+    clock = unreal or time.monotonic
+    timer = time.thread_time if unreal else time.perf_counter
+    device = make(options, events, clock)
+    watch = Stopwatch(timer)
     # Before anything is captured: runners keep the bound method.
     watch.wrap(torch.cuda.CUDAGraph, "replay", "launch")
     device.read_prompts()
@@ -124,7 +145,9 @@ def drive(options: argparse.Namespace) -> bool:
     for stage, curve in zip(Stage, (core.costs.lm, core.costs.flow, core.costs.vocoder), strict=True):
         print(f"{stage.name.lower():8} " + " ".join(f"{rows}:{1e3 * seconds:.2f}" for rows, seconds in curve.points))
     print(f"context  {1e6 * core.costs.context_s:.3f} us a frame")
-    if torch.cuda.is_available():
+    if unreal:
+        null.silence(device, unreal, lambda step: watch.timed(step, "waiting"))
+    elif torch.cuda.is_available():
         watch.wrap(torch.cuda.Event, "synchronize", "waiting")
     else:
         for step in steps(device):
@@ -138,6 +161,8 @@ def drive(options: argparse.Namespace) -> bool:
         tick = picked(*args)
         if tick is not None:
             last[:] = [(tick.stage, len(tick.members))]
+            if unreal:
+                unreal.note(tick)
         return tick
 
     setattr(cores, "pick", remembered)  # noqa: B010
@@ -146,10 +171,11 @@ def drive(options: argparse.Namespace) -> bool:
         watch.wrap(runner, "step", f"step of {name}")
     voice = device.book.ready[0]
     talks = [Talk(core, seed, voice) for seed in range(options.streams)]
-    start = time.perf_counter()
+    start = clock()
     rows: list[tuple[Stage, int, float, dict[str, float]]] = []
     audio, measured_from = 0, 0.0
-    while (now := time.perf_counter() - start) < WARM_S + options.seconds:
+    profile = cProfile.Profile(timer) if options.profile else None
+    while (now := clock() - start) < WARM_S + options.seconds:
         for place, talk in enumerate(talks):
             if now > place * WARM_S / 2 / options.streams:
                 talk.go_on()
@@ -158,20 +184,30 @@ def drive(options: argparse.Namespace) -> bool:
             rows.clear()
             events.clear()
         watch.taken()
-        seen = time.perf_counter()
+        if profile and measured_from:
+            profile.enable()
+        seen = timer()
         worked = core.turn()
-        took = time.perf_counter() - seen
+        took = timer() - seen
+        if profile:
+            profile.disable()
         if worked:
             rows.append((*last[0], took, watch.taken()))
-    seconds = time.perf_counter() - start - measured_from
+        elif unreal:
+            unreal.now += null.HOST_S
+    seconds = clock() - start - measured_from
     sound = (sum(talk.stream.listener.sent for talk in talks) - audio) / device.sample_rate
     print(f"{sound / seconds:.1f} s of sound a second, {len(rows) / seconds:.0f} ticks a second")
     ticks = [event for event in events if isinstance(event, Ticked)]
     print(f"device busy {sum(tick.wall_s for tick in ticks) / seconds:.0%} of the time, by its ticks' own accounts")
-    return table(rows)
+    if unreal:
+        print(f"choices {unreal.choices.hexdigest()[:16]}")
+    if profile:
+        pstats.Stats(profile).sort_stats("tottime").print_stats(40)
+    return table(rows, judged=torch.cuda.is_available() or options.null)
 
 
-def table(rows: list[tuple[Stage, int, float, dict[str, float]]]) -> bool:
+def table(rows: list[tuple[Stage, int, float, dict[str, float]]], *, judged: bool) -> bool:
     print(
         f"\n{'tick':8} {'count':>6} {'rows':>5} {'turn':>7} {'waiting':>8} {'host p50':>9} {'p95':>6}  of it (ms, mean)"
     )
@@ -197,8 +233,8 @@ def table(rows: list[tuple[Stage, int, float, dict[str, float]]]) -> bool:
     print(
         f"all: host time of a tick {whole.mean():.3f} ms mean, {np.median(whole):.3f} p50; {MOST_HOST_MS} is the most"
     )
-    # On a CPU the host is the device.
-    return bool(np.median(whole) <= MOST_HOST_MS) or not torch.cuda.is_available()
+    # On a CPU that computes, the host is the device.
+    return bool(np.median(whole) <= MOST_HOST_MS) or not judged
 
 
 def main() -> int:
@@ -207,6 +243,8 @@ def main() -> int:
     parser.add_argument("--precision", default="float16")
     parser.add_argument("--seconds", type=float, default=15.0)
     parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--null", action="store_true", help="no device: the host's work alone")
+    parser.add_argument("--profile", action="store_true", help="list what was called for how long, while measuring")
     options = parser.parse_args()
     torch.set_num_threads(1)
     try:
