@@ -3,9 +3,10 @@
 import asyncio
 import math
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Protocol
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -54,6 +55,14 @@ class Serving:
     address: str
 
 
+class Service(Protocol):
+    """Another service of the same server. `name`: in full, as its .proto file has it."""
+
+    name: str
+
+    def handler(self) -> grpc.GenericRpcHandler: ...
+
+
 def check_address(host: str, port: int) -> None:
     """Whether `serving` will be able to bind, known before an engine has been loaded for it. Raises InvalidInput."""
     try:
@@ -78,23 +87,25 @@ async def serving(
     limits: Limits | None = None,
     grace_s: float = 30.0,
     calls: Calls | None = None,
+    services: Sequence[Service] = (),
 ) -> AsyncIterator[Serving]:
     """Serve `front` on `host:port` (0 picks a free port) until the block is left.
 
     Calls then get `grace_s` to end (0 or more, infinity for as long as they take), while new ones are refused; those
     that are left end with Unavailable, and so they do when waiting for them is cancelled. Health says NOT_SERVING
-    whenever no session can be opened. Raises InvalidInput if the address cannot be bound.
+    whenever no session can be opened. services: others beside speech.
+    Raises InvalidInput if the address cannot be bound.
     """
     host = f"[{host.strip('[]')}]" if ":" in host else host
     limits = limits or Limits()
     server = grpc.aio.server(options=_options(limits))
     calls = calls or Calls()
     speech = SpeechService(front, limits, calls)
-    server.add_generic_rpc_handlers((speech.handler(),))
+    server.add_generic_rpc_handlers((speech.handler(), *(each.handler() for each in services)))
     checks = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(checks, server)
-    services = (NAME, health.SERVICE_NAME)
-    reflection.enable_server_reflection((*services, reflection.SERVICE_NAME), server)
+    names = (NAME, *(each.name for each in services), health.SERVICE_NAME)
+    reflection.enable_server_reflection((*names, reflection.SERVICE_NAME), server)
     try:
         bound = server.add_insecure_port(f"{host}:{port}")
     except RuntimeError as error:

@@ -1,0 +1,104 @@
+"""`python -m oscine_service.voices`: the process in which a service reads recordings. Nobody else needs to start it.
+
+What somebody uploads goes through decoders and models here, and not beside calls: a file that breaks a decoder breaks
+this process alone. Ends when its standard input closes.
+"""
+
+import argparse
+import os
+import signal
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from oscine_codecs.errors import CodecError
+from oscine_engine.errors import InternalError, InvalidInput, OscineError
+from oscine_service.voices import frames
+from oscine_service.voices.library import MAX_AUDIO_BYTES, MAX_AUDIO_S
+
+if TYPE_CHECKING:
+    from oscine_engine.config import FrontEnd
+    from oscine_engine.voices.encoders import Encoders
+    from oscine_engine.voices.store import VoiceStore
+
+
+class _Maker:
+    """Makes and deletes voices of one store. The models are loaded with the first recording."""
+
+    def __init__(self, store: "VoiceStore", model: Path | None) -> None:
+        self._store, self._model = store, model
+        store.tidy()
+        self._loaded: tuple[Encoders, FrontEnd] | None = None
+
+    def add(self, asked: frames.Fields, audio: bytes) -> frames.Fields:
+        from oscine_codecs import files as audio_files
+        from oscine_engine.voices.registration import Reference, register
+
+        owner, replace = asked.pop("owner"), asked.pop("replace")
+        try:
+            samples, rate = audio_files.decode(audio, max_bytes=MAX_AUDIO_BYTES, max_seconds=MAX_AUDIO_S)
+        except CodecError as error:
+            raise InvalidInput(str(error)) from error
+        encoders, front_end = self._load()
+        voice = register(samples, rate, Reference(**asked), encoders, front_end)
+        return asdict(self._store.add(voice, owner, replace_it=replace))
+
+    def remove(self, asked: frames.Fields, audio: bytes) -> frames.Fields:
+        self._store.remove(asked["name"], asked["owner"])
+        return {}
+
+    def _load(self) -> "tuple[Encoders, FrontEnd]":
+        if self._loaded is None:
+            from oscine_engine.checkpoint import layout
+            from oscine_engine.checkpoint.configuration import read_config
+            from oscine_engine.voices.encoders import Encoders
+
+            files = layout.find(self._model)
+            self._loaded = Encoders(*files.encoders()), read_config(files).text.front_end
+        return self._loaded
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m oscine_service.voices")
+    parser.add_argument("--store", type=Path, required=True)
+    parser.add_argument("--model", type=Path)
+    options = parser.parse_args()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(name, signal.SIG_IGN)
+    # Calls come first: recordings are read with what they leave of the machine.
+    os.nice(10)
+    asks, answers = _own_pipes()
+    from oscine_engine.voices.store import VoiceStore
+
+    maker: _Maker | None = None
+    while len(head := asks.read(frames.HEAD.size)) == frames.HEAD.size:
+        text, data = frames.lengths(head)
+        asked, audio = frames.fields(asks.read(text)), asks.read(data)
+        verb = {"add": _Maker.add, "remove": _Maker.remove}[asked.pop("verb")]
+        try:
+            if maker is None:
+                maker = _Maker(VoiceStore(options.store), options.model)
+            answer = verb(maker, asked, audio)
+        except OscineError as error:
+            answer = {"error": [error.code, error.message]}
+        except Exception as error:  # a recording that some library cannot stand must not take the next one with it
+            answer = {
+                "error": [InternalError.code, f"the recording could not be read: {type(error).__name__}: {error}"]
+            }
+        answers.write(frames.pack(answer))
+        answers.flush()
+    return 0
+
+
+def _own_pipes() -> "tuple[IO[bytes], IO[bytes]]":
+    """The pipes from and to the service, which stay free of what a library or a child may read or print."""
+    asks, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    os.dup2(2, 1)
+    return asks, answers
+
+
+if __name__ == "__main__":
+    sys.exit(main())
