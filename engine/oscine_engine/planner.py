@@ -16,13 +16,16 @@ ids that can no longer change, end with the sentence's last. The pieces of a lon
 """
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from oscine_engine.events import Mode
 from oscine_engine.text.front_end import FrontEnd
 from oscine_engine.text.incremental import PieceStream
 from oscine_engine.text.joining import Joiner
 from oscine_engine.text.segments import SentenceStream
+from oscine_engine.text.word_sounds import Word
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,14 @@ class End:
 Step: TypeAlias = Begin | Ids | End
 
 
+@dataclass(frozen=True, slots=True)
+class SegmentWord:
+    """A word of the segment that began as number `segment`, from 0."""
+
+    segment: int
+    word: Word
+
+
 class Planner:
     """One session's text. Sentences without a speakable character begin no segment.
 
@@ -54,7 +65,8 @@ class Planner:
     no way to read them.
     """
 
-    def __init__(self, front_end: FrontEnd, mode: Mode) -> None:
+    def __init__(self, front_end: FrontEnd, mode: Mode, *, words: bool = False) -> None:
+        """words: to tell the words of each segment."""
         self._front_end = front_end
         self._mode = mode
         self._joiner = Joiner()
@@ -63,6 +75,10 @@ class Planner:
         self._read = 0
         self._searched = 0
         self._open = False
+        self._tells_words = words
+        self._early: list[Word] = []
+        """Words of a segment that has not begun, since none of its ids is certain."""
+        self._told: list[SegmentWord] = []
         self.segments = 0
         self.sentences = 0
         self.unread = 0
@@ -82,6 +98,11 @@ class Planner:
         for sentence in self._sentences.flush():
             self._close(sentence, steps)
         return steps
+
+    def take_words(self) -> list[SegmentWord]:
+        """Words settled since the last time, in order."""
+        told, self._told = self._told, []
+        return told
 
     @property
     def finished(self) -> bool:
@@ -117,8 +138,8 @@ class Planner:
                 return
             if not self._front_end.speakable(pending):
                 return
-            self._words = self._front_end.pieces()
-        self._emit(self._words.push(pending[self._read :]), steps)
+            self._words = self._front_end.pieces(words=self._tells_words)
+        self._emit(self._words.push(pending[self._read :]), self._words.words, steps)
         self._read = len(pending)
 
     def _close(self, sentence: str, steps: list[Step]) -> None:
@@ -128,34 +149,44 @@ class Planner:
         if self._arriving:
             self._advance(sentence, steps, whole=True)
             if self._words is not None:
-                self._emit(self._words.finish(), steps)
+                self._emit(self._words.finish(), self._words.words, steps)
             self._end(steps)
             self._words, self._read, self._searched = None, 0, 0
         elif self._front_end.speakable(sentence):
-            reader = self._front_end.pieces()
-            for ids in _pieces(reader.push(sentence), reader.finish()):
+            reader = self._front_end.pieces(words=self._tells_words)
+            first, early = reader.push(sentence), reader.words
+            pieces = _pieces(first, reader.finish())
+            for ids, words in zip(pieces, _pieces(early, reader.words), strict=True):
                 if ids:
                     self.segments += 1
                     steps += (Begin(whole=True), Ids(tuple(ids)), End())
+                    self._tell(words)
 
-    def _emit(self, pieces: list[list[int]], steps: list[Step]) -> None:
+    def _emit(self, pieces: list[list[int]], words: list[list[Word]], steps: list[Step]) -> None:
         for number, ids in enumerate(pieces):
             if number:
                 self._end(steps)
-            if not ids:
-                continue
-            if not self._open:
-                self._open = True
-                self.segments += 1
-                steps.append(Begin(whole=False))
-            steps.append(Ids(tuple(ids)))
+            self._early += words[number]
+            if ids:
+                if not self._open:
+                    self._open = True
+                    self.segments += 1
+                    steps.append(Begin(whole=False))
+                steps.append(Ids(tuple(ids)))
+            if self._open:
+                self._tell(self._early)
+                self._early = []
+
+    def _tell(self, words: list[Word]) -> None:
+        self._told += [SegmentWord(self.segments - 1, word) for word in words]
 
     def _end(self, steps: list[Step]) -> None:
         if self._open:
             steps.append(End())
         self._open = False
+        self._early = []
 
 
-def _pieces(first: list[list[int]], last: list[list[int]]) -> list[list[int]]:
+def _pieces(first: list[list[T]], last: list[list[T]]) -> list[list[T]]:
     """Both in order; the first of `last` goes on with the last of `first`."""
     return [*first[:-1], first[-1] + last[0], *last[1:]]
