@@ -23,6 +23,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from oscine_engine.errors import Cancelled, InternalError, OscineError, Unavailable
+from oscine_engine.figures import Figures
 from oscine_engine.planner import Step
 from oscine_engine.port import Deliver, StreamOptions
 from oscine_engine.runtime.book import ReadyVoice, VoiceBook
@@ -137,6 +138,17 @@ class DeviceLoop:
     def ping(self, answer: Callable[[], object]) -> bool:
         """Run `answer` in the loop's thread between two ticks: a sign of life. False, and nothing, if it has ended."""
         return self._post(answer)
+
+    async def figures(self) -> Figures | None:
+        """What was done so far, told between two ticks: a sign of life as well. None if the loop has ended."""
+        answer: Future[Figures] = Future()
+        core = self._core
+
+        def tell() -> None:
+            if core is not None and answer.set_running_or_notify_cancel():
+                answer.set_result(core.figures())
+
+        return await asyncio.wrap_future(answer) if core is not None and self._post(tell) else None
 
     def _post(self, command: Command) -> bool:
         with self._gate:

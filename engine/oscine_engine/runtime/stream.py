@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from oscine_engine.figures import Standing
 from oscine_engine.lm.drawing import Drawing
 from oscine_engine.port import Deliver, Progress, StreamOptions
 from oscine_engine.runtime.book import ReadyVoice
@@ -27,6 +28,7 @@ class Stream:
     pause: samples of silence that the last segment to sound ended in.
     paused: a flush was asked for and nothing since; rested: that was so when it last had nothing to compute.
     wants_text: it has had nothing to compute for want of text.
+    read: a step has read something of it. standing, since: what its time goes by with, and from when on.
     drawing: how its speech ids are drawn, None for as the model says.
     """
 
@@ -48,6 +50,9 @@ class Stream:
     paused: bool = False
     rested: bool = False
     wants_text: bool = False
+    read: bool = False
+    standing: Standing = Standing.IDLE
+    since: float = 0.0
     ending: bool = False
     ended: bool = False
     progress: Progress = STILL
