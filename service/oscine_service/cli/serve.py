@@ -14,12 +14,15 @@ from oscine_service.cli.early import SIGNALS, STOPPED_EARLY
 from oscine_service.cli.progress import waiting
 from oscine_service.config.engine import engine_settings
 from oscine_service.config.model import Settings
+from oscine_service.conversation import Calls
 from oscine_service.event_loop import lasting
 from oscine_service.grpc.server import check_address, serving
+from oscine_service.grpc.voices import VoiceService
 from oscine_service.limits import Limits
 from oscine_service.unit.engines import Engines
 from oscine_service.unit.front import unit
 from oscine_service.unit.times import Times
+from oscine_service.voices.library import library
 
 NO_VOICES = "oscine: this model has no voices: calls are refused until it has one; add spk2info.pt to its directory"
 
@@ -49,10 +52,20 @@ async def serve(settings: Settings) -> None:
     except CodecMissing as error:
         print(f"oscine: only PCM16 is served: {error}", file=sys.stderr, flush=True)
     check_address(server.host, server.port)
+    told, calls = engine_settings(settings), Calls()
     try:
         async with (
             _engine(settings, limits) as (front, engines),
-            serving(front, server.host, server.port, limits=limits, grace_s=server.grace) as running,
+            library(front.voices, told.voices, told.model) as voices,
+            serving(
+                front,
+                server.host,
+                server.port,
+                limits=limits,
+                grace_s=server.grace,
+                calls=calls,
+                services=(VoiceService(voices, calls),),
+            ) as running,
         ):
             with lasting():
                 _on_signals(stop.set)
