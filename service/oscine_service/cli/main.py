@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from oscine_engine.errors import InvalidInput
-from oscine_service.cli import convert, early, settings, text, voices
+from oscine_service.cli import batch, convert, early, settings, text, voices
 from oscine_service.config import arguments, parse
 from oscine_service.config.engine import engine_settings
 from oscine_service.config.sources import Resolved
@@ -42,7 +42,7 @@ def main(given: Sequence[str] | None = None) -> int:
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     try:
         options = _parser().parse_args(given)
-        if options.command in ("say", "demo"):
+        if options.command in ("say", "batch", "demo"):
             options.check(options)
         if options.command == "serve":
             early.end_well_on_signals()
@@ -114,6 +114,8 @@ def _command(options: argparse.Namespace, resolved: Resolved) -> Coroutine[Any, 
             return text.text(options)
         case "settings":
             return settings.show(resolved)
+        case "batch":
+            return batch.batch(options, engine_settings(resolved.settings))
         case "serve":
             from oscine_service.cli import serve
 
@@ -180,6 +182,9 @@ def _parser() -> argparse.ArgumentParser:
         "(default: sentence for a text, auto for standard input)",
     )
 
+    batching = commands.add_parser("batch", help=batch.HELP)
+    batch.add_arguments(batching)
+
     showing = commands.add_parser("demo", help="serve, stream a text in word by word over gRPC, write the speech")
     showing.add_argument("-o", "--output", type=_output, metavar="FILE", default="out/demo.wav")
 
@@ -188,8 +193,10 @@ def _parser() -> argparse.ArgumentParser:
     settings.add_arguments(commands.add_parser("settings", help=settings.HELP))
     convert.add_arguments(commands.add_parser("convert", help="convert a model, or its language model for vLLM"))
 
-    for command in (saying, showing):
-        engine = arguments.Arguments(command, ["engine"], leave_out=("utilisation", "vllm"))
+    for command in (saying, batching, showing):
+        # A list says how many at a time by an option of its own.
+        other = ("max_streams",) if command is batching else ()
+        engine = arguments.Arguments(command, ["engine"], leave_out=("utilisation", "vllm", *other))
         command.set_defaults(check=partial(_check, command, engine))
     return parser
 

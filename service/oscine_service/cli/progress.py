@@ -38,6 +38,57 @@ class Progress:
         print(erase + text, end="", file=sys.stderr, flush=True)
 
 
+class Bar:
+    """How far a list of `total` is: a bar on a terminal, elsewhere a line at each tenth of the way."""
+
+    WIDTH = 30
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._live = sys.stderr.isatty()
+        self._began = time.monotonic()
+        self._done = self._failed = self._tenths = 0
+        self._seconds = 0.0
+
+    def begin(self) -> None:
+        """The work begins now; what came before was preparation."""
+        self._began = time.monotonic()
+        if self._live:
+            self._show()
+
+    def step(self, seconds: float, *, failed: bool) -> None:
+        """One more is done: so much speech, or a failure."""
+        self._done += 1
+        self._failed += failed
+        self._seconds += seconds
+        tenths = 10 * self._done // self._total
+        if self._live or tenths > self._tenths:
+            self._show()
+        self._tenths = tenths
+
+    def end(self) -> None:
+        if self._live:
+            print(file=sys.stderr)
+
+    def _show(self) -> None:
+        took = time.monotonic() - self._began
+        filled = self.WIDTH * self._done // self._total
+        parts = [f"[{'#' * filled}{'.' * (self.WIDTH - filled)}] {self._done}/{self._total}"]
+        if self._failed:
+            parts.append(f"{self._failed} failed")
+        if self._seconds and took > 0:
+            parts.append(f"{self._seconds / took:.1f} times real time")
+        if self._done and self._done < self._total:
+            parts.append(f"{_minutes(took / self._done * (self._total - self._done))} left")
+        erase, end = ("\r\x1b[K", "") if self._live else ("", "\n")
+        print(erase + ", ".join(parts), end=end, file=sys.stderr, flush=True)
+
+
+def _minutes(seconds: float) -> str:
+    whole = round(seconds)
+    return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60:02d} s"
+
+
 @asynccontextmanager
 async def waiting(what: str) -> AsyncIterator[None]:
     """Show, on a terminal, how long the block has taken so far; leave nothing of that behind."""

@@ -1,0 +1,99 @@
+"""Many texts at a time through one engine: as soon as one has been said to its end, the next takes its place.
+
+The engine steps all of them together, so a GPU is as full as it is with as many callers, and a CPU reads its weights
+once for all. What one text costs or breaks is its own.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Iterable
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oscine_engine.errors import OscineError, Overloaded
+from oscine_engine.events import Audio, Done, SessionRequest, Stats
+from oscine_engine.front import Front
+from oscine_engine.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One text, and how to say it. name: told with what becomes of it."""
+
+    name: str
+    text: str
+    request: SessionRequest
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Said:
+    """What became of a job: float32 samples, all there are if `error` is None. joins: where its packets begin but the
+    first, in samples."""
+
+    job: Job
+    samples: NDArray[np.float32]
+    joins: tuple[int, ...]
+    wall_s: float
+    stats: Stats | None
+    error: OscineError | None
+
+
+async def speak_all(front: Front, jobs: Iterable[Job], together: int) -> AsyncGenerator[Said, None]:
+    """Say all `jobs`, `together` at a time, in the order in which they end. Errors of one are told with it."""
+    waiting = iter(jobs)
+    running: set[asyncio.Task[Said]] = set()
+    try:
+        while True:
+            for job in islice(waiting, together - len(running)):
+                running.add(asyncio.create_task(speak(front, job)))
+            if not running:
+                return
+            ended, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            for task in ended:
+                yield task.result()
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+async def speak(front: Front, job: Job) -> Said:
+    """Say one job to its end, waiting for a place where the engine has none."""
+    began = time.monotonic()
+    heard: list[NDArray[np.float32]] = []
+    starts: list[int] = []
+    stats: Stats | None = None
+    failed: BaseException | None = None
+    try:
+        async with await _place(front, job.request) as session, asyncio.TaskGroup() as tasks:
+            tasks.create_task(_write(session, job.text))
+            async for event in session:
+                match event:
+                    case Audio():
+                        heard.append(event.samples)
+                        starts.append(event.start_sample)
+                    case Done():
+                        stats = event.stats
+    except* OscineError as group:
+        failed = group
+        while isinstance(failed, BaseExceptionGroup):
+            failed = failed.exceptions[0]
+    samples = np.concatenate(heard) if heard else np.zeros(0, np.float32)
+    error = failed if isinstance(failed, OscineError) else None
+    return Said(job, samples, tuple(starts[1:]), time.monotonic() - began, stats, error)
+
+
+async def _place(front: Front, request: SessionRequest) -> Session:
+    while True:
+        try:
+            return await front.open(request)
+        except Overloaded as refused:
+            await asyncio.sleep(refused.retry_after_s)
+
+
+async def _write(session: Session, text: str) -> None:
+    await session.append(text)
+    await session.finish()
