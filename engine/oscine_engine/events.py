@@ -95,6 +95,27 @@ class Audio:
 
 
 @dataclass(frozen=True, slots=True)
+class Word:
+    """A word in the audio: samples [start_sample, end_sample) of the session.
+
+    text: as written, such as "Dr.", "$3.50" or one Chinese character. behind: punctuation and blanks between it and the
+    next word, as far as they were known.
+    """
+
+    text: str
+    start_sample: int
+    end_sample: int
+    behind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Where words sound, for those who asked for it: in order, each once, behind the audio that they sound in."""
+
+    words: tuple[Word, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Flushed:
     """Everything appended before the matching flush has been sent; `end_sample` is where its audio ends."""
 
@@ -143,4 +164,4 @@ class Done:
     stats: Stats
 
 
-Event: TypeAlias = Started | Audio | Flushed | Marked | Done
+Event: TypeAlias = Started | Audio | Words | Flushed | Marked | Done

@@ -13,6 +13,7 @@ from oscine_engine.port import Port, StreamOptions
 from oscine_engine.session import Clock, Session, SessionLimits
 from oscine_engine.text.front_end import FrontEnd
 from oscine_engine.text.tokenizer import Tokenizer
+from oscine_engine.word_times.features import RATE
 
 MAX_SEED = 2**63 - 1
 
@@ -81,6 +82,8 @@ class Front:
         seed = secrets.randbelow(MAX_SEED + 1) if request.seed is None else request.seed
         if not 0 <= seed <= MAX_SEED:
             raise InvalidInput(f"seed must be from 0 to {MAX_SEED}, not {seed}")
+        if request.word_times and self.sample_rate != RATE:
+            raise InvalidInput(f"word_times: words are timed at {RATE} Hz, and this model speaks at {self.sample_rate}")
         limits = self._limits if request.quiet_s is None else replace(self._limits, quiet_s=request.quiet_s)
         return await Session.open(
             self._port,
@@ -93,7 +96,7 @@ class Front:
                 knobs=request.knobs,
                 word_times=request.word_times,
             ),
-            Planner(self._front_end, request.mode),
+            Planner(self._front_end, request.mode, words=request.word_times),
             Started(voice=voice, mode=request.mode, seed=seed, sample_rate=self.sample_rate),
             limits,
             self._clock,

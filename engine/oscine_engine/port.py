@@ -60,7 +60,15 @@ class Progress:
     answered: int
 
 
-PortEvent: TypeAlias = Audio | Flushed | Progress | Done | OscineError
+@dataclass(frozen=True, slots=True)
+class Sounded:
+    """Where a segment's audio ends, for streams with word times: one for each segment, in order, perhaps before all of
+    its audio."""
+
+    end_sample: int
+
+
+PortEvent: TypeAlias = Audio | Sounded | Flushed | Progress | Done | OscineError
 """A stream ends with exactly one Done or error; nothing is delivered after it."""
 
 Deliver: TypeAlias = Callable[[PortEvent], object]

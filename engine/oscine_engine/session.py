@@ -15,13 +15,14 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from oscine_engine.errors import Cancelled, Idle, InternalError, InvalidInput, OscineError, Stalled, Unavailable
-from oscine_engine.events import Audio, Done, Event, Flushed, Marked, Started
+from oscine_engine.events import Audio, Done, Event, Flushed, Marked, Started, Word, Words
 from oscine_engine.marks import Marks
 from oscine_engine.pace import Pace
 from oscine_engine.planner import Begin, Planner, Step
-from oscine_engine.port import Port, PortEvent, Progress, StreamOptions, StreamPort
+from oscine_engine.port import Port, PortEvent, Progress, Sounded, StreamOptions, StreamPort
 from oscine_engine.session_states import TABLE, Act, State
 from oscine_engine.session_states import Event as What
+from oscine_engine.word_times.times import WordTimes
 
 SLICE = 64
 """Characters read in one go. Unknown words take milliseconds each, and other sessions live on the same event loop."""
@@ -97,7 +98,8 @@ class Session:
         self._marks = Marks()
         self._made = 0
         self._pace = Pace()
-        self._events: deque[Event] = deque([started])
+        self._times: WordTimes | None = None
+        self._events: deque[Event | Sounded] = deque([started])
         self._taken = 0
         self._played: int | None = None
         self._played_at = 0.0
@@ -120,6 +122,8 @@ class Session:
     ) -> Self:
         """A session on a new stream of `port`. Raises what the port's `open` raises."""
         session = cls(planner, started, limits, clock)
+        if options.word_times:
+            session._times = WordTimes()
         session._stream = await port.open(options, session._deliver)
         session._watch_on()
         return session
@@ -233,14 +237,29 @@ class Session:
             while self._events:
                 event = self._events.popleft()
                 self._take(event)
-                yield event
+                if not isinstance(event, Sounded):
+                    yield event
+                words = await self._listen(event)
+                # Whoever has cancelled meanwhile is handed out nothing more.
+                if words and self._state is not State.CANCELLED:
+                    yield Words(words)
             if self._error is not None:
                 raise self._error
             if self._state is State.DONE:
                 return
             await self._change()
 
-    def _take(self, event: Event) -> None:
+    async def _listen(self, event: Event | Sounded) -> tuple[Word, ...]:
+        """The words whose times are known with `event`, which has just been handed out."""
+        match self._times, event:
+            case WordTimes() as times, Audio(samples=samples):
+                # Milliseconds for a second of sound, and other sessions live on the same event loop.
+                return tuple(await asyncio.to_thread(times.push, samples))
+            case WordTimes() as times, Sounded(end_sample=end):
+                return tuple(await asyncio.to_thread(times.end_segment, end))
+        return ()
+
+    def _take(self, event: Event | Sounded) -> None:
         self._active_at = self._waiting_since = self._clock.time()
         if isinstance(event, Audio):
             self._taken += event.samples.size
@@ -275,6 +294,8 @@ class Session:
 
     def _speak(self, steps: Sequence[Step], *, mark: bool = False, end: bool = False) -> None:
         assert self._stream is not None
+        if self._times is not None:
+            self._times.tell(self._planner.take_words())
         self._asked += sum(isinstance(step, Begin) for step in steps)
         self._marks.read(self._planner.sentences, self._asked)
         self._give_marks(self._progress.answered)
@@ -294,7 +315,7 @@ class Session:
 
     def _hear(self, event: PortEvent) -> None:
         match event:
-            case Audio():
+            case Audio() | Sounded():
                 self._apply(What.AUDIO, event)
             case Flushed():
                 self._apply(What.FLUSHED, event)
@@ -354,14 +375,14 @@ class Session:
         self._watch_on()
 
     def _give(self, told: PortEvent | int | None) -> None:
-        assert isinstance(told, Audio | Flushed | Done)
+        assert isinstance(told, Audio | Sounded | Flushed | Done)
         now = self._clock.time()
         if isinstance(told, Audio):
             self._pace.sounded(now)
             self._made += told.samples.size
         elif isinstance(told, Flushed):
             self._give_marks(self._marks.flushed())
-        else:
+        elif isinstance(told, Done):
             self._give_marks(self._asked)
             told = Done(replace(told.stats, unspoken_characters=self._planner.unread))
         self._append(told)
@@ -371,7 +392,7 @@ class Session:
         for name in self._marks.take(answered):
             self._append(Marked(name, self._made))
 
-    def _append(self, event: Event) -> None:
+    def _append(self, event: Event | Sounded) -> None:
         if not self._events:
             self._waiting_since = self._clock.time()
         self._events.append(event)
