@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from oscine_engine.errors import InternalError, OscineError, Overloaded
 from oscine_engine.events import Audio, Done, Flushed, Stats
 from oscine_engine.planner import Begin, End, Ids, Step
-from oscine_engine.port import Deliver, Progress, StreamOptions
+from oscine_engine.port import Deliver, Progress, Sounded, StreamOptions
 from oscine_engine.runtime import trace
 from oscine_engine.runtime.book import ReadyVoice
 from oscine_engine.runtime.lane import Lane, Segment
@@ -365,6 +365,8 @@ class Core:
     def _leave(self, stream: Stream, segment: Segment) -> None:
         """The segment has sounded to its end."""
         stream.lane.segments.popleft()
+        if stream.options.word_times:
+            stream.deliver(Sounded(stream.listener.sent + stream.held_samples))
         stream.pause = segment.guard.edges.pause
         stream.spoken += 1
         stream.speech_tokens += len(segment.lm.tokens)

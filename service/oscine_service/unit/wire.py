@@ -11,7 +11,7 @@ from oscine_engine.errors import InternalError, OscineError
 from oscine_engine.events import Audio, Done, Flushed, Stats
 from oscine_engine.options import Knobs
 from oscine_engine.planner import Begin, End, Ids, Step
-from oscine_engine.port import HeardVoice, PortEvent, Progress, StreamOptions
+from oscine_engine.port import HeardVoice, PortEvent, Progress, Sounded, StreamOptions
 from oscine_proto.oscine.unit.v1 import unit_pb2 as pb
 
 _SAMPLE = np.dtype("<f4")
@@ -123,6 +123,8 @@ def response(event: PortEvent) -> pb.StreamResponse:
         case Audio(seq=seq, start_sample=start, samples=samples):
             data = np.ascontiguousarray(samples, _SAMPLE).tobytes()
             return pb.StreamResponse(audio=pb.Audio(sequence=seq, start_sample=start, samples=data))
+        case Sounded(end_sample=end):
+            return pb.StreamResponse(sounded=pb.Sounded(end_sample=end))
         case Flushed(end_sample=end):
             return pb.StreamResponse(flushed=pb.Flushed(end_sample=end))
         case Progress(working=working, answered=answered):
@@ -139,6 +141,8 @@ def event(message: pb.StreamResponse) -> PortEvent:
         case "audio":
             audio = message.audio
             return Audio(audio.sequence, audio.start_sample, np.frombuffer(audio.samples, _SAMPLE))
+        case "sounded":
+            return Sounded(message.sounded.end_sample)
         case "flushed":
             return Flushed(message.flushed.end_sample)
         case "progress":
