@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 import grpc
 
 from oscine_engine.errors import OscineError
+from oscine_engine.figures import Figures
 from oscine_proto.oscine.unit.v1 import unit_pb2 as pb
 from oscine_proto.oscine.unit.v1.unit_pb2_grpc import EngineServiceStub
+from oscine_service.unit import figures_wire
 from oscine_service.unit.control import Failed, Line, Ready
 from oscine_service.unit.options import CHANNEL
 from oscine_service.unit.process import EngineProcess
@@ -71,6 +73,8 @@ class Attempt:
         """What became of it, in words."""
         self.started_at = time.monotonic()
         self.ready_at: float | None = None
+        self.figures: Figures | None = None
+        """What it said last that it had done."""
         self._asked_at: float | None = None
         """When the heartbeat was asked for that has not been answered."""
         self._living = asyncio.create_task(self._live())
@@ -168,6 +172,8 @@ class Attempt:
                 await asyncio.sleep(max(0.0, asked + patience - time.monotonic()))
             else:
                 missed, self._asked_at = 0, None
+                if answer.HasField("figures"):
+                    self.figures = figures_wire.figures(answer.figures)
                 if not answer.serving:
                     self._late("has met a fault in its loop")
                     return

@@ -35,7 +35,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-streams", type=int, default=8)
     parser.add_argument("--log-level", default="WARNING")
     parser.add_argument("--log-format", choices=["text", "json"], default="text")
-    parser.add_argument("--name", default="engine", help="what it is called in logs")
 
 
 def pinned(device: str) -> str:
@@ -70,7 +69,7 @@ def run(options: argparse.Namespace, load: "Callable[[], Device]") -> int:
         signal.signal(name, signal.SIG_IGN)
     _die_with(options.parent)
     faulthandler.enable()
-    logs.set_up(options.log_level, options.log_format, options.name)
+    logs.set_up(options.log_level, options.log_format)
     # The pipe to the service stays free of what a library may print.
     control = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

@@ -15,7 +15,7 @@ from oscine_engine.port import PortEvent, StreamPort
 from oscine_engine.runtime.device import Device
 from oscine_proto.oscine.unit.v1 import unit_pb2 as pb
 from oscine_proto.oscine.unit.v1.unit_pb2_grpc import EngineServiceServicer, add_EngineServiceServicer_to_server
-from oscine_service.unit import wire
+from oscine_service.unit import figures_wire, wire
 from oscine_service.unit.options import SERVER
 
 log = logging.getLogger(__name__)
@@ -39,11 +39,13 @@ class Host(EngineServiceServicer):
 
     async def Beat(self, request: pb.BeatRequest, context: object) -> pb.BeatResponse:
         loop = self._device.loop
-        if loop.serving:
-            home, answered = asyncio.get_running_loop(), asyncio.Event()
-            loop.ping(lambda: home.call_soon_threadsafe(answered.set))
-            await answered.wait()
-        return pb.BeatResponse(serving=loop.serving, streams=loop.admitted, pages=self._device.pages_held)
+        figures = await loop.figures()
+        return pb.BeatResponse(
+            serving=loop.serving,
+            streams=loop.admitted,
+            pages=self._device.pages_held,
+            figures=None if figures is None else figures_wire.message(figures),
+        )
 
     # Written to and not yielded from: a generator that waits at a yield when its call is cancelled is closed by nobody.
     async def Stream(  # type: ignore[override]

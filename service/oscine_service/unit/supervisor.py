@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from oscine_engine.errors import OscineError, Unavailable
+from oscine_engine.figures import Figures
 from oscine_proto.oscine.unit.v1 import unit_pb2 as pb
 from oscine_service.unit.attempt import Attempt, Command
 from oscine_service.unit.remote import Connection, RemotePort
@@ -49,6 +50,7 @@ class Supervisor:
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._attempt: Attempt | None = None
         self._deaths = 0
+        self._starts = 0
         self._load_s = 0.0
         self._hurried = False
         self._settled = asyncio.Event()
@@ -63,6 +65,16 @@ class Supervisor:
     def pid(self) -> int | None:
         """Of the engine process there is now."""
         return self._current.pid
+
+    @property
+    def figures(self) -> Figures | None:
+        """What the engine process said last that it had done since it started, at most a heartbeat ago; None before."""
+        return self._current.figures
+
+    @property
+    def starts(self) -> int:
+        """Processes that were started after the first one."""
+        return self._starts - 1
 
     @property
     def quiet(self) -> bool:
@@ -116,6 +128,7 @@ class Supervisor:
         return self._attempt
 
     def _attempted(self) -> Attempt:
+        self._starts += 1
         return Attempt(self._command, self._times, self._events.put_nowait, self._name.removeprefix("the "))
 
     async def stop(self, *, hurried: bool = False) -> None:

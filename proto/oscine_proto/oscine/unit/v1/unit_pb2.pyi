@@ -93,21 +93,139 @@ class BeatResponse(google.protobuf.message.Message):
     SERVING_FIELD_NUMBER: builtins.int
     STREAMS_FIELD_NUMBER: builtins.int
     PAGES_FIELD_NUMBER: builtins.int
+    FIGURES_FIELD_NUMBER: builtins.int
     serving: builtins.bool
     """Streams can be opened."""
     streams: builtins.int
     """Open now, and the pages of model state they hold."""
     pages: builtins.int
+    @property
+    def figures(self) -> Global___Figures:
+        """What the engine has done so far; unset where it has ended."""
+
     def __init__(
         self,
         *,
         serving: builtins.bool = ...,
         streams: builtins.int = ...,
         pages: builtins.int = ...,
+        figures: Global___Figures | None = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["pages", b"pages", "serving", b"serving", "streams", b"streams"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["figures", b"figures"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["figures", b"figures", "pages", b"pages", "serving", b"serving", "streams", b"streams"]) -> None: ...
 
 Global___BeatResponse: typing_extensions.TypeAlias = BeatResponse
+
+@typing.final
+class Figures(google.protobuf.message.Message):
+    """As oscine_engine.figures has it; histograms have the bounds that stand there. Stages and standings by their numbers."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    @typing.final
+    class HeldPagesEntry(google.protobuf.message.Message):
+        DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: builtins.int
+        VALUE_FIELD_NUMBER: builtins.int
+        key: builtins.str
+        value: builtins.int
+        def __init__(
+            self,
+            *,
+            key: builtins.str = ...,
+            value: builtins.int = ...,
+        ) -> None: ...
+        def ClearField(self, field_name: typing.Literal["key", b"key", "value", b"value"]) -> None: ...
+
+    TICKS_FIELD_NUMBER: builtins.int
+    BATCHES_FIELD_NUMBER: builtins.int
+    QUEUED_FIELD_NUMBER: builtins.int
+    FIRST_PACKETS_FIELD_NUMBER: builtins.int
+    STOOD_FIELD_NUMBER: builtins.int
+    STREAMS_FIELD_NUMBER: builtins.int
+    EXPECTING_FIELD_NUMBER: builtins.int
+    SEGMENTS_FIELD_NUMBER: builtins.int
+    AUDIO_SECONDS_FIELD_NUMBER: builtins.int
+    SPEECH_IDS_FIELD_NUMBER: builtins.int
+    READS_FIELD_NUMBER: builtins.int
+    UNDERRUNS_FIELD_NUMBER: builtins.int
+    UNDERRUN_SECONDS_FIELD_NUMBER: builtins.int
+    STARVED_FIELD_NUMBER: builtins.int
+    STARVED_SECONDS_FIELD_NUMBER: builtins.int
+    CHANCES_FIELD_NUMBER: builtins.int
+    FLOW_PAGES_FIELD_NUMBER: builtins.int
+    HELD_PAGES_FIELD_NUMBER: builtins.int
+    streams: builtins.int
+    expecting: builtins.int
+    segments: builtins.int
+    audio_seconds: builtins.float
+    speech_ids: builtins.int
+    reads: builtins.int
+    underruns: builtins.int
+    underrun_seconds: builtins.float
+    starved: builtins.int
+    starved_seconds: builtins.float
+    flow_pages: builtins.int
+    @property
+    def ticks(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___Histogram]: ...
+    @property
+    def batches(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___Histogram]: ...
+    @property
+    def queued(self) -> Global___Histogram: ...
+    @property
+    def first_packets(self) -> Global___Histogram: ...
+    @property
+    def stood(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.float]: ...
+    @property
+    def chances(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.float]: ...
+    @property
+    def held_pages(self) -> google.protobuf.internal.containers.ScalarMap[builtins.str, builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        ticks: collections.abc.Iterable[Global___Histogram] | None = ...,
+        batches: collections.abc.Iterable[Global___Histogram] | None = ...,
+        queued: Global___Histogram | None = ...,
+        first_packets: Global___Histogram | None = ...,
+        stood: collections.abc.Iterable[builtins.float] | None = ...,
+        streams: builtins.int = ...,
+        expecting: builtins.int = ...,
+        segments: builtins.int = ...,
+        audio_seconds: builtins.float = ...,
+        speech_ids: builtins.int = ...,
+        reads: builtins.int = ...,
+        underruns: builtins.int = ...,
+        underrun_seconds: builtins.float = ...,
+        starved: builtins.int = ...,
+        starved_seconds: builtins.float = ...,
+        chances: collections.abc.Iterable[builtins.float] | None = ...,
+        flow_pages: builtins.int = ...,
+        held_pages: collections.abc.Mapping[builtins.str, builtins.int] | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["first_packets", b"first_packets", "queued", b"queued"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["audio_seconds", b"audio_seconds", "batches", b"batches", "chances", b"chances", "expecting", b"expecting", "first_packets", b"first_packets", "flow_pages", b"flow_pages", "held_pages", b"held_pages", "queued", b"queued", "reads", b"reads", "segments", b"segments", "speech_ids", b"speech_ids", "starved", b"starved", "starved_seconds", b"starved_seconds", "stood", b"stood", "streams", b"streams", "ticks", b"ticks", "underrun_seconds", b"underrun_seconds", "underruns", b"underruns"]) -> None: ...
+
+Global___Figures: typing_extensions.TypeAlias = Figures
+
+@typing.final
+class Histogram(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    COUNTS_FIELD_NUMBER: builtins.int
+    TOTAL_FIELD_NUMBER: builtins.int
+    total: builtins.float
+    @property
+    def counts(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        counts: collections.abc.Iterable[builtins.int] | None = ...,
+        total: builtins.float = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["counts", b"counts", "total", b"total"]) -> None: ...
+
+Global___Histogram: typing_extensions.TypeAlias = Histogram
 
 @typing.final
 class StreamRequest(google.protobuf.message.Message):
@@ -410,6 +528,7 @@ class StreamResponse(google.protobuf.message.Message):
     PROGRESS_FIELD_NUMBER: builtins.int
     DONE_FIELD_NUMBER: builtins.int
     ERROR_FIELD_NUMBER: builtins.int
+    SOUNDED_FIELD_NUMBER: builtins.int
     @property
     def opened(self) -> Global___Opened: ...
     @property
@@ -422,6 +541,8 @@ class StreamResponse(google.protobuf.message.Message):
     def done(self) -> Global___Done: ...
     @property
     def error(self) -> Global___Error: ...
+    @property
+    def sounded(self) -> Global___Sounded: ...
     def __init__(
         self,
         *,
@@ -431,10 +552,11 @@ class StreamResponse(google.protobuf.message.Message):
         progress: Global___Progress | None = ...,
         done: Global___Done | None = ...,
         error: Global___Error | None = ...,
+        sounded: Global___Sounded | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["audio", b"audio", "done", b"done", "error", b"error", "flushed", b"flushed", "opened", b"opened", "progress", b"progress", "response", b"response"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["audio", b"audio", "done", b"done", "error", b"error", "flushed", b"flushed", "opened", b"opened", "progress", b"progress", "response", b"response"]) -> None: ...
-    def WhichOneof(self, oneof_group: typing.Literal["response", b"response"]) -> typing.Literal["opened", "audio", "flushed", "progress", "done", "error"] | None: ...
+    def HasField(self, field_name: typing.Literal["audio", b"audio", "done", b"done", "error", b"error", "flushed", b"flushed", "opened", b"opened", "progress", b"progress", "response", b"response", "sounded", b"sounded"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["audio", b"audio", "done", b"done", "error", b"error", "flushed", b"flushed", "opened", b"opened", "progress", b"progress", "response", b"response", "sounded", b"sounded"]) -> None: ...
+    def WhichOneof(self, oneof_group: typing.Literal["response", b"response"]) -> typing.Literal["opened", "audio", "flushed", "progress", "done", "error", "sounded"] | None: ...
 
 Global___StreamResponse: typing_extensions.TypeAlias = StreamResponse
 
@@ -471,6 +593,23 @@ class Audio(google.protobuf.message.Message):
     def ClearField(self, field_name: typing.Literal["samples", b"samples", "sequence", b"sequence", "start_sample", b"start_sample"]) -> None: ...
 
 Global___Audio: typing_extensions.TypeAlias = Audio
+
+@typing.final
+class Sounded(google.protobuf.message.Message):
+    """Where a segment's audio ends, perhaps before the last of it has come; only for streams with word times."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    END_SAMPLE_FIELD_NUMBER: builtins.int
+    end_sample: builtins.int
+    def __init__(
+        self,
+        *,
+        end_sample: builtins.int = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["end_sample", b"end_sample"]) -> None: ...
+
+Global___Sounded: typing_extensions.TypeAlias = Sounded
 
 @typing.final
 class Flushed(google.protobuf.message.Message):
