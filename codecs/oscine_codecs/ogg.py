@@ -65,6 +65,10 @@ class OggMuxer:
             ready += self._drain()
         return ready
 
+    def flush(self) -> bytes:
+        """The packets that wait for a page to fill, on a page of their own, if there are any."""
+        return self._drain() if self._pending else b""
+
     def finish(self, packet: bytes, samples_48k: int) -> bytes:
         """Add the last packet and close. `samples_48k` is the stream's true length, pre-skip excluded, at 48 kHz;
         it must lie within the last packet, since decoders cut there and nowhere earlier."""
@@ -121,12 +125,20 @@ class OggOpusStream:
         """Float samples [n] -> the bytes now ready (with whole pages only)."""
         return self._take_head() + b"".join(self._muxer.push(packet.data) for packet in self._opus.push(block))
 
+    def flush(self) -> bytes:
+        """Add the least silence that makes all of `total` decodable now; the stream goes on after it."""
+        packets = b"".join(self._muxer.push(packet.data) for packet in self._opus.flush())
+        return self._take_head() + packets + self._muxer.flush()
+
     def finish(self) -> bytes:
         """The last pages, trimmed to the exact sample."""
         *tail, last = self._opus.finish()
         length = self.total * 48000 // self._opus.encoder.sample_rate
         pages = b"".join(self._muxer.push(packet.data) for packet in tail)
         return self._take_head() + pages + self._muxer.finish(last.data, length)
+
+    def close(self) -> None:
+        """Nothing is held but memory."""
 
     def _take_head(self) -> bytes:
         head, self._head = self._head, b""

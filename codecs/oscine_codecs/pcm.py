@@ -1,4 +1,4 @@
-"""float32 samples in [-1, 1] <-> signed 16-bit little-endian PCM."""
+"""float32 samples in [-1, 1] <-> little-endian PCM: signed 16 bits, or floats."""
 
 import numpy as np
 import numpy.typing as npt
@@ -29,13 +29,25 @@ def check(samples: npt.ArrayLike) -> Samples:
     return array
 
 
-def encode(samples: npt.ArrayLike) -> bytes:
-    """float samples [n] -> 2n bytes, rounded to the nearest step and clipped to the 16-bit range.
+def steps(samples: npt.ArrayLike) -> npt.NDArray[np.int16]:
+    """float samples [n] -> int16 [n], rounded to the nearest step and clipped to the range.
 
     Scale 32768 in both directions, so every 16-bit value survives a round trip; +1.0 itself clips to 32767.
     """
-    steps = np.rint(check(samples) * np.float32(SCALE))
-    data: bytes = np.clip(steps, -32768, 32767).astype("<i2").tobytes()
+    nearest = np.rint(check(samples) * np.float32(SCALE))
+    clipped: npt.NDArray[np.int16] = np.clip(nearest, -32768, 32767).astype(np.int16)
+    return clipped
+
+
+def encode(samples: npt.ArrayLike) -> bytes:
+    """float samples [n] -> 2n bytes: `steps`, little-endian."""
+    data: bytes = steps(samples).astype("<i2", copy=False).tobytes()
+    return data
+
+
+def encode_f32(samples: npt.ArrayLike) -> bytes:
+    """float samples [n] -> 4n bytes: 32-bit floats, little-endian, as they are (not clipped)."""
+    data: bytes = check(samples).astype("<f4", copy=False).tobytes()
     return data
 
 
