@@ -24,8 +24,9 @@ demo: $(VENV)/.run
 serve: $(VENV)/.run
 	@$(BIN)/oscine serve $(ARGS)
 
+# A process for each core, up to four: more would be short of memory before they were short of work.
 test: $(VENV)/.dev
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
