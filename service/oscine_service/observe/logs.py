@@ -28,29 +28,20 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One object: time (UTC), level, logger, event, the fields, and what was raised. process: the name of this one."""
-
-    def __init__(self, process: str = "") -> None:
-        super().__init__()
-        self._process = process
+    """One object: time (UTC), level, logger, event, the fields, and what was raised."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = _head(record.created, record.levelname, record.name, record.getMessage())
-        if self._process:
-            line["process"] = self._process
         line |= _fields(record)
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
-def set_up(level: str, format: str, process: str = "") -> None:
-    """Log from `level` on, in `format`: "text" or "json"; what was set up before is replaced.
-
-    process: what this process calls itself; one that names itself is a part of a service, whose lines pass `relay`.
-    """
+def set_up(level: str, format: str) -> None:
+    """Log from `level` on, in `format`: "text" or "json"; what was set up before is replaced."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter(process) if format == "json" else TextFormatter())
+    handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
 
 
@@ -82,19 +73,18 @@ def relay(lines: Sequence[bytes], name: str) -> bytes:
     if format_now() == "text":
         prefix = f"{name}: ".encode()
         return b"".join(prefix + line + b"\n" for line in lines)
-    return b"".join((line if _is_object(line) else _wrapped(line, name)) + b"\n" for line in lines)
+    return b"".join(_named(line, name) + b"\n" for line in lines)
 
 
-def _wrapped(line: bytes, name: str) -> bytes:
-    text = line.decode(errors="replace")
-    return json.dumps(_head(time.time(), "ERROR", "stderr", text) | {"process": name}, ensure_ascii=False).encode()
-
-
-def _is_object(line: bytes) -> bool:
+def _named(line: bytes, name: str) -> bytes:
+    """A line as an object that says which process it is of."""
     try:
-        return isinstance(json.loads(line), dict)
+        found = json.loads(line)
     except ValueError:
-        return False
+        found = None
+    if not isinstance(found, dict):
+        found = _head(time.time(), "ERROR", "stderr", line.decode(errors="replace"))
+    return json.dumps({**found, "process": name}, ensure_ascii=False).encode()
 
 
 def _head(seconds: float, level: str, logger: str, event: str) -> dict[str, Any]:
