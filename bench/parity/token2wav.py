@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from bench.parity.flow import INPUTS, Case, load_cases, load_flow
 from bench.parity.hift import load_hift
@@ -25,6 +24,7 @@ from oscine_engine.checkpoint.noise import default_noise
 from oscine_engine.config import ModelConfig
 from oscine_engine.flow.network import Flow
 from oscine_engine.flow.oneshot import solve
+from oscine_engine.runtime.tempo import Tempo
 from oscine_engine.vocoder.f0 import LOOK_RIGHT
 from oscine_engine.vocoder.network import HiFT
 from oscine_engine.vocoder.runner import VocoderRunner
@@ -52,7 +52,7 @@ def checks(folder: Path, config: dict[str, Any]) -> Iterator[Row]:
     whole = solve(flow, *case.utterance().double(), streaming=False).mel.float()
     streamed = solve(flow, *case.utterance().double(), streaming=True).mel.float()
     speed = settings["speed"]
-    faster = F.interpolate(whole, size=int(whole.shape[2] / speed), mode="linear")
+    faster = Tempo(speed).push(whole[0].T, last=True).T[None]
     waves = {
         "upstream_nonstream": whole,
         f"upstream_nonstream_speed{speed}": faster,

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from oscine_engine.errors import InternalError, OscineError, Overloaded
 from oscine_engine.events import Audio, Done, Flushed, Stats
+from oscine_engine.figures import Figures, Standing, Tally
 from oscine_engine.planner import Begin, End, Ids, Step
 from oscine_engine.port import Deliver, Progress, Sounded, StreamOptions
 from oscine_engine.runtime import trace
@@ -59,6 +60,7 @@ class _Taken:
     """
 
     stage: Stage
+    streams: int
     rows: int
     context: int
     guesses: int | None
@@ -98,6 +100,7 @@ class Core:
         self._door = Door()
         self._clock = clock
         self.observe = observe
+        self.tally = Tally()
         self._holding = 0
         """Streams whose first packets are held back."""
         self._stale: list[Stream] = []
@@ -108,14 +111,21 @@ class Core:
         """Let a stream in. Raises Overloaded with a hint, or InvalidInput for a voice that can never fit and for what
         the language model cannot do."""
         now, drawing = self._clock(), self.stages.lm.drawing(options.knobs)
-        refusal = self._door.ask(self._views(now), self.costs, now, self.bounds.limits, self.bounds.pace)
+        refusal = self._door.ask(self._views(now), self.costs, now, self.bounds.limits, self._pace(options.speed))
         if refusal is not None:
             raise Overloaded(f"{refusal.reason}; try again", refusal.retry_after_s)
         lane = Lane(self.stages.voices.pin(voice), credit=self._credit)
-        stream = Stream(options, deliver, voice, lane, Listener(self._rate, arrived=now), stale=False, drawing=drawing)
+        listener = Listener(self._rate, arrived=now)
+        stream = Stream(options, deliver, voice, lane, listener, stale=False, since=now, drawing=drawing)
         self.streams.append(stream)
         self._touch(stream)
         return stream
+
+    def _pace(self, newcomer: float) -> Pace:
+        """With who is here, and a newcomer of that speed."""
+        speeds = [newcomer, *(stream.options.speed for stream in self.streams)]
+        rate = sum(speeds) / len(speeds)
+        return self.bounds.pace if rate == 1.0 else replace(self.bounds.pace, rate=rate)
 
     def speak(self, stream: Stream, steps: Sequence[Step], *, mark: bool = False, end: bool = False) -> None:
         """Take the planner's steps. Text that does not fit the stream's share of memory ends it with InvalidInput."""
@@ -163,6 +173,8 @@ class Core:
             return
         stream.ended = True
         self.streams.remove(stream)
+        stream.speech_tokens += sum(len(segment.lm.tokens) for segment in stream.lane.segments)
+        self._count(stream, self.tally, self._clock())
         self._holding -= bool(stream.held)
         stream.held = []
         for segment in stream.lane.segments:
@@ -190,6 +202,45 @@ class Core:
             return False
         self._tick(tick, views)
         return True
+
+    def figures(self) -> Figures:
+        """What was done so far, open streams included."""
+        now, tally = self._clock(), replace(self.tally, stood=list(self.tally.stood))
+        for stream in self.streams:
+            self._count(stream, tally, now)
+        flow, voices = self.stages.flow.pool, self.stages.voices.pages_held
+        return Figures(
+            ticks={stage: tally.ticks[stage].read() for stage in Stage},
+            batches={stage: tally.batches[stage].read() for stage in Stage},
+            queued=tally.queued.read(),
+            first_packets=tally.first_packets.read(),
+            stood={standing: tally.stood[standing] for standing in Standing},
+            streams=len(self.streams),
+            expecting=sum(s.progress.working and not s.listener.packets for s in self.streams),
+            segments=tally.segments,
+            audio_s=tally.samples / self._rate,
+            speech_ids=tally.speech_ids,
+            reads=tally.reads,
+            underruns=tally.underruns,
+            underrun_s=tally.underrun_s,
+            starved=tally.starved,
+            starved_s=tally.starved_s,
+            chances=self.stages.lm.chances,
+            flow_pages=flow.num_pages,
+            held_pages={"lm": self.stages.lm.pages_held, "flow": flow.num_pages - flow.num_free, "voices": voices},
+        )
+
+    def _count(self, stream: Stream, tally: Tally, now: float) -> None:
+        """Add what a stream has been through so far."""
+        listener = stream.listener
+        tally.stood[stream.standing] += now - stream.since
+        tally.segments += stream.spoken
+        tally.samples += listener.sent
+        tally.speech_ids += stream.speech_tokens
+        tally.underruns += listener.underruns
+        tally.underrun_s += listener.underrun_s
+        tally.starved += listener.starved
+        tally.starved_s += listener.starved_s
 
     def look(self) -> None:
         """Ids have come from a language model that steps by itself. Raises Unavailable if it has died."""
@@ -235,6 +286,10 @@ class Core:
         if not working:
             stream.wants_text |= not stream.lane.held
             stream.rested = stream.paused
+        standing = self._standing(stream, working=working)
+        if standing is not stream.standing:
+            self.tally.stood[stream.standing] += now - stream.since
+            stream.standing, stream.since = standing, now
         held_s = stream.held_samples / self._rate if stream.held else 0.0
         # What is made at the last moment comes too late.
         dry_at = None if listener.first or listener.dry_at is None else listener.dry_at - DELIVERY_S
@@ -243,6 +298,13 @@ class Core:
             stream.progress = Progress(working, stream.answered)
             with self._blaming(stream, "its listener could not be told"):
                 stream.deliver(stream.progress)
+
+    def _standing(self, stream: Stream, *, working: bool) -> Standing:
+        if working:
+            return Standing.COMPUTING
+        if stream.lane.held:
+            return Standing.LISTENER
+        return Standing.IDLE if stream.rested or stream.listener.runnable_at is None else Standing.TEXT
 
     def _view(self, prospect: Prospect, arrived: float, dry_at: float | None, held_s: float) -> StreamView:
         ready, ids, rows, steps, context, frames = prospect
@@ -267,11 +329,14 @@ class Core:
         if isinstance(outcomes, Exception):
             outcomes = [self._alone(stage, stream, outcomes, len(members)) for stream in members]
         seeds = tuple([stream.options.seed for stream in members]) if self.observe is not None else ()
-        self._under_way.append(_Taken(stage, rows, context, guesses, seeds, began, time.thread_time() - cpu))
+        cpu_s = time.thread_time() - cpu
+        self._under_way.append(_Taken(stage, len(members), rows, context, guesses, seeds, began, cpu_s))
         if failed or stage is not Stage.FLOW or not self.stages.flow.pending:
             self._account(self._clock(), learn=not failed)
         for stream, outcome in zip(members, outcomes, strict=True):
             self._touch(stream)
+            if stage is Stage.LM and not stream.read:
+                self._note_read(stream, began)
             if outcome is not None:
                 with self._blaming(stream, f"the {stage.name.lower()} stage failed"):
                     self._note(stream, outcome)
@@ -290,6 +355,7 @@ class Core:
             shares = [seconds / sum(expected) for seconds in expected]
         for tick, share in zip(ticks, shares, strict=True):
             seconds = spent * share
+            self.tally.ticked(tick.stage, tick.streams, seconds)
             if learn:
                 self.costs = self.costs.observed(tick.stage, tick.rows, tick.context, seconds, tick.guesses)
             if self.observe is not None:
@@ -333,6 +399,12 @@ class Core:
             log.error("a %s tick failed; the stream at fault ends", stage.name, exc_info=outcomes)
             return InternalError(f"the {stage.name.lower()} stage failed: {outcomes}")
         return outcomes[0]
+
+    def _note_read(self, stream: Stream, began: float) -> None:
+        """The first step that read something of the stream began then."""
+        stream.read = True
+        if stream.listener.runnable_at is not None:
+            self.tally.queued.add(max(0.0, began - stream.listener.runnable_at))
 
     def _note(self, stream: Stream, outcome: Outcome) -> None:
         match outcome:
@@ -434,6 +506,8 @@ class Core:
         listener = stream.listener
         audio = Audio(listener.packets, listener.sent, samples)
         listener.note_sent(samples.size, self._clock())
+        if listener.packets == 1 and listener.first_packet_s is not None:
+            self.tally.first_packets.add(listener.first_packet_s)
         stream.deliver(audio)
 
     def _lend(self, stream: Stream) -> None:

@@ -23,6 +23,7 @@ import torch
 from oscine_engine.checkpoint.layout import LMFile
 from oscine_engine.checkpoint.load import Checkpoint, load
 from oscine_engine.errors import CheckpointError
+from oscine_engine.figures import Tally
 from oscine_engine.flow.graphed import GraphedFlow
 from oscine_engine.flow.runner import FlowRunner
 from oscine_engine.flow.streams import FlowStreams
@@ -46,6 +47,7 @@ from oscine_engine.runtime.measure import measure
 from oscine_engine.runtime.pages import PagePool
 from oscine_engine.runtime.stages import Stages
 from oscine_engine.runtime.stream import Stream
+from oscine_engine.runtime.tempo import Tempo
 from oscine_engine.runtime.trace import Observe
 from oscine_engine.runtime.voices import VoiceCache
 from oscine_engine.scheduler.admission import Limits, Pace
@@ -352,6 +354,7 @@ class Device:
         )
         if self._warm_texts:
             warm_up.speak(core, voices[0], self._warm_texts)
+            core.tally = Tally()
         self.lm.wake = lambda: self.loop.ping(core.look)
         return core
 
@@ -397,6 +400,7 @@ class Device:
             vocoder=self.vocoder.open(),
             guard=SegmentGuard(self._rules(stream), seed),
             draws=[(0, seed)],
+            tempo=Tempo(stream.options.speed),
         )
 
 

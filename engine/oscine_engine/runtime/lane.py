@@ -9,6 +9,7 @@ from oscine_engine.flow.stream import FlowStream
 from oscine_engine.guards.segment import SegmentGuard
 from oscine_engine.lm.interleave import Prompt
 from oscine_engine.lm.stream import LMStream
+from oscine_engine.runtime.tempo import Tempo
 from oscine_engine.runtime.voices import CachedVoice
 from oscine_engine.vocoder.stream import VocoderStream
 
@@ -25,6 +26,7 @@ class Segment:
     complete: no more will come. frames: mel frames the flow has finished. solved: no mel follows what waits, and its
     pages are given back. marks: flushes to be answered when it has sounded.
     draws: (position, seed): from which id on which seed draws. promised: pages of the flow's pool that are kept for it.
+    tempo: what draws its mel together or apart; `frames` count what the flow finished, `mel` is what came out of it.
     """
 
     index: int
@@ -44,6 +46,7 @@ class Segment:
     marks: int = 0
     draws: list[tuple[int, int]] = field(default_factory=list)
     promised: int = 0
+    tempo: Tempo = field(default_factory=lambda: Tempo(1.0))
 
 
 @dataclass(slots=True, eq=False)

@@ -21,6 +21,7 @@ from oscine_engine.guards.segment import Retry
 from oscine_engine.lm.interleave import Phase
 from oscine_engine.lm.port import LanguageModel
 from oscine_engine.runtime.lane import Lane, Segment
+from oscine_engine.runtime.tempo import Tempo
 from oscine_engine.runtime.trace import Said
 from oscine_engine.runtime.voices import VoiceCache
 from oscine_engine.scheduler.views import Stage
@@ -124,8 +125,8 @@ class Stages:
                     frames = min(frames, self._ratio * have)
                 elif not segment.complete:
                     ids = self._wanted - have
-            if segment.frames == 0:
-                frames = frames - self._ratio * voice.open_tokens - self._behind
+            sound = frames if segment.frames else frames - self._ratio * voice.open_tokens
+            frames = int(sound / segment.tempo.speed) - (0 if segment.frames else self._behind)
         if mel is not None:
             frames = mel.shape[0]
         return Prospect(SETS[mask], ids, rows, build + steps, context, max(1, frames))
@@ -140,7 +141,7 @@ class Stages:
         unsounded = waiting
         if (first := lane.segments[0]) is not segment and first.mel is not None:
             unsounded += first.mel.shape[0] + self._behind
-        if lane.credit < unsounded * self._frame or waiting > self._chunk_frames:
+        if lane.credit < unsounded * self._frame or int(waiting * segment.tempo.speed) > self._chunk_frames:
             self._step_back(segment)
             return False
         if segment.flow is None:
@@ -271,6 +272,7 @@ class Stages:
                 self.flow.close(segment.flow)
             self._release(segment)
             segment.flow, segment.mel, segment.frames = None, None, 0
+            segment.tempo = Tempo(segment.tempo.speed)
             segment.vocoder = self.vocoder.open()
             segment.ids, segment.given = [], 0
             return
@@ -361,9 +363,10 @@ class Stages:
             return InternalError(f"the mel is not finite after {segment.frames} frames")
         mel = self.flow.take_mel(flow)
         segment.frames += mel.shape[0]
-        segment.mel = mel if segment.mel is None else torch.cat((segment.mel, mel))
         self._feed(lane, segment)
         finished = self.flow.finished(flow)
+        drawn = segment.tempo.push(mel, finished)
+        segment.mel = drawn if segment.mel is None else torch.cat((segment.mel, drawn))
         verdict = segment.guard.solved(mel.float().cpu().numpy(), finished)
         if isinstance(verdict, Retry):
             self._retry(segment, verdict)

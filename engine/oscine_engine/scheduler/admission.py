@@ -20,6 +20,8 @@ class Pace:
     first_ids: before the first chunk can begin. prompt_rows: what the language model reads before the first of them.
     context_frames: what an Euler step of a long stream reads on average (the voice, and half of the longest segment).
     together: which part of those that speak is in a tick, up to `batch` rows, since streams are never all at one stage.
+    rate: how much faster than their voices streams are asked to speak, on average: a second of sound then takes so many
+    seconds' ids and chunks.
     """
 
     ids_per_s: float = 25.0
@@ -29,6 +31,7 @@ class Pace:
     context_frames: int = 900
     together: float = 0.4
     batch: int = 32
+    rate: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,7 @@ def utilisation(speaking: float, costs: CostModel, pace: Pace = PACE) -> float:
     rows = min(max(pace.together * speaking, 1.0), pace.batch)
     flow = costs.tick_s(Stage.FLOW, rows, rows * pace.context_frames)
     an_id, vocoder = costs.an_id(rows) * costs.correction[Stage.LM], costs.tick_s(Stage.VOCODER, rows)
-    return speaking / rows * (pace.ids_per_s * an_id + pace.euler_steps * flow + vocoder)
+    return speaking / rows * (pace.rate * (pace.ids_per_s * an_id + pace.euler_steps * flow) + vocoder)
 
 
 def first_packet_s(

@@ -138,11 +138,11 @@ class Rig:
         self._ears: list[tuple[Stream, Ear]] = []
         self.voice = next(iter(self.device.voices), "")
 
-    def open(self, seed: int = 1, voice: str | None = None, trim: bool = False) -> tuple[Stream, Ear]:
+    def open(self, seed: int = 1, voice: str | None = None, trim: bool = False, **more: Any) -> tuple[Stream, Ear]:
+        """more: further `StreamOptions`."""
         ear = Ear(self.clock)
-        stream = self.core.admit(
-            StreamOptions(voice or self.voice, seed, trim), ear, self.device.book.get(voice or self.voice)
-        )
+        options = StreamOptions(voice or self.voice, seed, trim, **more)
+        stream = self.core.admit(options, ear, self.device.book.get(voice or self.voice))
         self._ears.append((stream, ear))
         return stream, ear
 
