@@ -13,6 +13,7 @@ from oscine_engine.checkpoint.load import Checkpoint
 from oscine_engine.events import Audio, Done, Flushed, Stats
 from oscine_proto.oscine.v1 import speech_pb2 as pb
 from oscine_service.audio import Encoding, Format
+from oscine_service.audio.writers import PLAIN
 from oscine_service.conversation import replies
 from oscine_service.conversation.speech import PIECE, Speech
 from oscine_service.limits import Limits
@@ -55,7 +56,7 @@ def test_positions_in_what_was_sent_are_told_apart_from_those_in_what_was_made(e
         assert speech.made(sent) == made
     walk = [speech.made(sample) for sample in range(sent + 100)]
     assert all(0 <= later - earlier <= 1 for earlier, later in itertools.pairwise(walk))
-    assert (marks[-1][0] == marks[-1][1]) == (encoding is Encoding.PCM16)
+    assert (marks[-1][0] == marks[-1][1]) == (encoding in PLAIN)
     [*_, last] = speech.of(Done(Stats(audio_s=made / 24000, segments=1, speech_tokens=1, first_packet_s=1, busy_s=1)))
     assert last.audio_s == sent / 24000
 

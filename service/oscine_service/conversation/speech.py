@@ -1,10 +1,9 @@
 """Engine events -> replies: one conversation's encoder and numbering. No I/O."""
 
-from bisect import bisect_right
 from collections.abc import Iterator
 
 from oscine_engine import events
-from oscine_service.audio import SAMPLE_RATE, Block, Encoding, Format, writer
+from oscine_service.audio import Block, Format, Positions, takes_long, writer
 from oscine_service.conversation.replies import Audio, Done, Flushed, Marked, Reply, Started
 from oscine_service.limits import Limits
 
@@ -15,8 +14,7 @@ PIECE = 4800
 class Speech:
     """Raises CodecError if `format` asks for what the encoder cannot do.
 
-    What a session makes and what a client is sent have positions of their own: another rate, and some silence that a
-    flush may add (`audio.Writer.flush`). They are told apart here and nowhere else.
+    What a session makes and what a client is sent have positions of their own (`audio.Positions`).
     """
 
     def __init__(self, format: Format, limits: Limits) -> None:
@@ -26,12 +24,11 @@ class Speech:
         self._sequence = 0
         self._end = 0
         self._made = 0
-        self._joints: list[tuple[int, int, int]] = [(0, 0, 0)]
-        """Of each silence that was added: where it lies in what was made, and from where to where in what was sent."""
+        self._positions = Positions(format.sample_rate)
 
     def takes_long(self, event: events.Event) -> bool:
         """Whether `of(event)` takes milliseconds, for which an event loop should not be held up."""
-        return isinstance(event, events.Audio) and self._format.encoding is not Encoding.PCM16
+        return isinstance(event, events.Audio) and takes_long(self._format)
 
     def pieces(self, event: events.Event) -> Iterator[events.Event]:
         """`event`, or what takes long to encode as a first piece of at most PIECE samples and the rest behind it."""
@@ -51,8 +48,7 @@ class Speech:
                 return [*self._audio(self._writer.push(event.samples))]
             case events.Flushed():
                 audio = [*self._audio(self._writer.flush())]
-                if (begin := self.sent(self._made)) < self._end:
-                    self._joints.append((self._made, begin, self._end))
+                self._positions.flushed(self._made, self._end)
                 return [*audio, Flushed(self._end)]
             case events.Marked(name=name, end_sample=made):
                 return [Marked(name, self.sent(made))]
@@ -62,15 +58,15 @@ class Speech:
 
     def made(self, sent: int) -> int:
         """The position in what the session made that is at `sent` in what was sent."""
-        number = bisect_right(self._joints, sent, key=lambda joint: joint[1])
-        made, _, end = self._joints[max(0, number - 1)]
-        return made + max(0, sent - end) * SAMPLE_RATE // self._format.sample_rate
+        return self._positions.made(sent)
 
     def sent(self, made: int) -> int:
         """The position in what is sent of what the session made at `made`; where silence was added there, its start."""
-        number = bisect_right(self._joints, made - 1, key=lambda joint: joint[0])
-        before, _, end = self._joints[max(0, number - 1)]
-        return end + (made - before) * self._format.sample_rate // SAMPLE_RATE
+        return self._positions.sent(made)
+
+    def close(self) -> None:
+        """Free what the encoder holds. At any time."""
+        self._writer.close()
 
     def _audio(self, block: Block | None) -> Iterator[Audio]:
         if block is not None:

@@ -74,6 +74,8 @@ class Conversation:
             raise
         else:
             attendant.ended(talk._stats, talk._error)
+        finally:
+            speech.close()
 
     async def put(self, verb: Verb) -> None:
         """Do what the client asks, or queue it behind what it sent before: text, flushes and marks keep their order,
