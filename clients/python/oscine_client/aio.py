@@ -1,7 +1,6 @@
 """The client for programs with an event loop."""
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -14,6 +13,7 @@ from oscine_client._stubs import voice_pb2
 from oscine_client._stubs.speech_pb2_grpc import SpeechServiceStub
 from oscine_client._stubs.voice_pb2_grpc import VoiceServiceStub
 from oscine_client.config import Config
+from oscine_client.errors import Cut
 from oscine_client.events import Event, Voice
 
 if TYPE_CHECKING:
@@ -93,6 +93,7 @@ class AsyncCall:
         self._call = stub.Synthesize(metadata=metadata)
         self._opening: pb.SynthesizeRequest | None = opening
         self._turn = asyncio.Lock()
+        self._closed = False
 
     async def append(self, text: str) -> None:
         """More text, as it came: single characters, half words, paragraphs."""
@@ -116,13 +117,11 @@ class AsyncCall:
 
     async def finish(self) -> None:
         """No more text follows."""
-        await self._send()
-        async with self._turn:
-            with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
-                await self._call.done_writing()
+        await self._send(end=True)
 
     def close(self) -> None:
         """End the call now, whatever it is doing. Nothing is left of it."""
+        self._closed = True
         self._call.cancel()
 
     async def __aiter__(self) -> AsyncIterator[Event]:
@@ -133,14 +132,30 @@ class AsyncCall:
                     yield event
         except grpc.aio.AioRpcError as failure:
             raise messages.error(failure) from failure
+        except asyncio.CancelledError:
+            if self._task_is_cancelled():
+                raise
+            raise Cut("the call was closed here", "cancelled") from None
 
-    async def _send(self, *requests: pb.SynthesizeRequest) -> None:
+    async def _send(self, *requests: pb.SynthesizeRequest, end: bool = False) -> None:
         """What a call ended with is told to whoever iterates."""
         async with self._turn:
             opening, self._opening = self._opening, None
-            with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            try:
                 for request in requests if opening is None else (opening, *requests):
                     await self._call.write(request)
+                if end:
+                    await self._call.done_writing()
+            except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+                return
+            except asyncio.CancelledError:
+                if self._task_is_cancelled():
+                    raise
+
+    def _task_is_cancelled(self) -> bool:
+        """Or else it is the call that was closed, of which grpc tells in the same way."""
+        task = asyncio.current_task()
+        return not self._closed or (task is not None and task.cancelling() > 0)
 
     async def __aenter__(self) -> Self:
         return self

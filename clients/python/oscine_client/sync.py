@@ -14,6 +14,7 @@ from oscine_client._stubs import voice_pb2
 from oscine_client._stubs.speech_pb2_grpc import SpeechServiceStub
 from oscine_client._stubs.voice_pb2_grpc import VoiceServiceStub
 from oscine_client.config import Config
+from oscine_client.errors import SpeechError
 from oscine_client.events import Event, Voice
 
 T = TypeVar("T")
@@ -49,7 +50,11 @@ class Client:
         """
         with self.open(config) as call:
             feeding = _Feeding([text] if isinstance(text, str) else text, call)
-            yield from call
+            try:
+                yield from call
+            except SpeechError:
+                feeding.check()
+                raise
             feeding.check()
 
     def close(self) -> None:
@@ -68,11 +73,14 @@ class Call:
     """Text in, events out. One thread may send while another iterates; what is sent never waits.
 
     Iterate to the end, `Done` or `Cancelled`; any other end raises SpeechError. Sending after that changes nothing.
+
+    ended: nothing more comes, and nothing is taken.
     """
 
     def __init__(
         self, stub: SpeechServiceStub, opening: pb.SynthesizeRequest, metadata: tuple[tuple[str, str], ...]
     ) -> None:
+        self.ended = False
         self._requests: SimpleQueue[pb.SynthesizeRequest | None] = SimpleQueue()
         self._requests.put(opening)
         self._responses = stub.Synthesize(iter(self._requests.get, None), metadata=metadata)
@@ -105,7 +113,7 @@ class Call:
     def close(self) -> None:
         """End the call now, whatever it is doing. Nothing is left of it."""
         self._responses.cancel()
-        self._requests.put(None)
+        self._end()
 
     def __iter__(self) -> Iterator[Event]:
         try:
@@ -113,9 +121,15 @@ class Call:
                 if (event := messages.event(response)) is not None:
                     yield event
         except grpc.RpcError as failure:
+            self._end()
             raise messages.error(failure) from failure
-        finally:
-            self._requests.put(None)
+        # Only here: a loop that is left leaves the call open.
+        self._end()
+
+    def _end(self) -> None:
+        self.ended = True
+        # The thread in which grpc takes requests ends with them.
+        self._requests.put(None)
 
     def __enter__(self) -> Self:
         return self
@@ -141,6 +155,8 @@ class _Feeding:
     def _feed(self) -> None:
         try:
             for piece in self._pieces:
+                if self._call.ended:
+                    return
                 self._call.append(piece)
         except BaseException as error:
             self._failure = error

@@ -1,0 +1,35 @@
+"""A real service for clients to meet: the server's own fixtures, with voices beside speech."""
+
+import math
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from oscine_engine.checkpoint.load import Checkpoint
+from oscine_engine.engine import Engine, EngineSettings
+from oscine_service.conversation import Calls
+from oscine_service.grpc.server import serving
+from oscine_service.grpc.voices import VoiceService
+from oscine_service.voices.library import library
+from tests.service.conftest import checkpoint, model
+
+__all__ = ["checkpoint", "model"]
+
+
+@dataclass(frozen=True)
+class Service:
+    engine: Engine
+    address: str
+    calls: Calls
+
+
+@asynccontextmanager
+async def running(checkpoint: Checkpoint, store: Path | None = None) -> AsyncIterator[Service]:
+    settings, calls = EngineSettings(voices=store, max_streams=4, utilisation=math.inf), Calls()
+    async with (
+        Engine(checkpoint, settings) as engine,
+        library(engine.voices, store, None) as voices,
+        serving(engine, "127.0.0.1", 0, grace_s=0, calls=calls, services=(VoiceService(voices, calls),)) as server,
+    ):
+        yield Service(engine, server.address, calls)
