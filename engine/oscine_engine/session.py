@@ -234,14 +234,15 @@ class Session:
 
     async def __aiter__(self) -> AsyncIterator[Event]:
         while True:
+            # Left over from an iteration that was given up.
+            if words := await self._listen():
+                yield Words(words)
             while self._events:
                 event = self._events.popleft()
                 self._take(event)
                 if not isinstance(event, Sounded):
                     yield event
-                words = await self._listen(event)
-                # Whoever has cancelled meanwhile is handed out nothing more.
-                if words and self._state is not State.CANCELLED:
+                if words := await self._listen():
                     yield Words(words)
             if self._error is not None:
                 raise self._error
@@ -249,15 +250,15 @@ class Session:
                 return
             await self._change()
 
-    async def _listen(self, event: Event | Sounded) -> tuple[Word, ...]:
-        """The words whose times are known with `event`, which has just been handed out."""
-        match self._times, event:
-            case WordTimes() as times, Audio(samples=samples):
-                # Milliseconds for a second of sound, and other sessions live on the same event loop.
-                return tuple(await asyncio.to_thread(times.push, samples))
-            case WordTimes() as times, Sounded(end_sample=end):
-                return tuple(await asyncio.to_thread(times.end_segment, end))
-        return ()
+    async def _listen(self) -> tuple[Word, ...]:
+        """The words whose times are known with what was taken so far."""
+        if (times := self._times) is None:
+            return ()
+        if times.waiting:
+            # Milliseconds for a second of sound, and other sessions live on the same event loop.
+            await asyncio.to_thread(times.work)
+        # Whoever has cancelled meanwhile is handed out nothing more.
+        return () if self._state is State.CANCELLED else times.take()
 
     def _take(self, event: Event | Sounded) -> None:
         self._active_at = self._waiting_since = self._clock.time()
@@ -265,6 +266,11 @@ class Session:
             self._taken += event.samples.size
             if self._stream is not None and self._state.holds_engine:
                 self._stream.taken(event.samples.size)
+            if self._times is not None:
+                self._times.hear(event.samples)
+        elif isinstance(event, Sounded):
+            if self._times is not None:
+                self._times.end_segment(event.end_sample)
         elif isinstance(event, Done):
             self._apply(What.LAST)
         self._watch_on()

@@ -7,6 +7,7 @@ how these were cut. A word is told once its end lies LAG_S back, or with the end
 
 from collections import deque
 from collections.abc import Sequence
+from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,11 +28,17 @@ _EVERY = 10
 
 
 class WordTimes:
-    """One session's. `tell` may be called while another thread is in `push` or `end_segment`, which take milliseconds
-    for a second of sound."""
+    """One session's. `work` computes, in any thread, milliseconds for a second of sound; the rest takes no time.
+
+    Nothing is lost when whoever waits for `work` gives up: what is left of it is done the next time.
+    """
 
     def __init__(self) -> None:
         self._told: deque[SegmentWord] = deque()
+        self._heard: deque[Floats | int] = deque()
+        """Samples, and where segments end, in order."""
+        self._found: deque[Word] = deque()
+        self._working = Lock()
         self._words: dict[int, list[word_sounds.Word]] = {}
         self._ends: deque[int] = deque()
         self._position = 0
@@ -42,22 +49,42 @@ class WordTimes:
         """Words that will sound, of any segment, in order."""
         self._told.extend(words)
 
-    def push(self, samples: Floats) -> list[Word]:
-        """The next samples that the listener gets, float32 mono at 24 kHz; the words whose times are now known."""
-        found: list[Word] = []
+    def hear(self, samples: Floats) -> None:
+        """The next samples that the listener gets, float32 mono at 24 kHz."""
+        self._heard.append(samples)
+
+    def end_segment(self, end_sample: int) -> None:
+        """The first segment, or the one behind that which ended last, ends at `end_sample`, perhaps still to come."""
+        self._heard.append(end_sample)
+
+    @property
+    def waiting(self) -> bool:
+        """There is something to work on."""
+        return bool(self._heard)
+
+    def work(self) -> None:
+        """Listen to all that was heard."""
+        with self._working:
+            while self._heard:
+                heard = self._heard.popleft()
+                if isinstance(heard, int):
+                    self._ends.append(heard)
+                else:
+                    self._push(heard)
+                self._found.extend(self._end())
+
+    def take(self) -> tuple[Word, ...]:
+        """Words whose times have become known since the last time, in order."""
+        return tuple(self._found.popleft() for _ in range(len(self._found)))
+
+    def _push(self, samples: Floats) -> None:
         while len(samples):
+            self._found.extend(self._end())
             until = len(samples) if not self._ends else min(len(samples), self._ends[0] - self._position)
             self._listen()
-            found += self._segment.push(samples[:until])
+            self._found.extend(self._segment.push(samples[:until]))
             self._position += until
             samples = samples[until:]
-            found += self._end()
-        return found
-
-    def end_segment(self, end_sample: int) -> list[Word]:
-        """The first segment, or the one behind that which ended last, ends at `end_sample`, perhaps still to come."""
-        self._ends.append(end_sample)
-        return self._end()
 
     def _end(self) -> list[Word]:
         found: list[Word] = []

@@ -11,7 +11,7 @@ from oscine_engine import errors
 from oscine_engine.errors import InternalError, OscineError, Overloaded, Unavailable
 from oscine_engine.events import Audio, Done, Flushed, Stats
 from oscine_engine.planner import Begin, End, Ids, Step
-from oscine_engine.port import PortEvent, Progress, StreamOptions
+from oscine_engine.port import PortEvent, Progress, Sounded, StreamOptions
 from oscine_proto.oscine.unit.v1 import unit_pb2 as pb
 from oscine_service.unit import wire
 
@@ -24,6 +24,7 @@ STATS = st.builds(
     Stats, SECONDS, COUNTS, COUNTS, st.none() | SECONDS, st.none() | SECONDS, COUNTS, SECONDS, COUNTS, SECONDS
 )
 EVENTS = st.one_of(
+    st.builds(Sounded, st.integers(0, 2**63)),
     st.builds(Flushed, st.integers(0, 2**63)),
     st.builds(Progress, st.booleans(), st.integers(0, 2**63)),
     st.builds(Done, STATS),
