@@ -69,6 +69,11 @@ def current() -> Visit:
     return _current.get() or Visit()
 
 
+def visit_now(visit: Visit) -> None:
+    """The running task, and those that it starts, serve `visit` from now on."""
+    _current.set(visit)
+
+
 @contextmanager
 def visiting(visit: Visit) -> Iterator[None]:
     """Tasks that are started in the block, and the block itself, serve `visit`."""

@@ -59,6 +59,11 @@ def current() -> Principal:
     return _current.get()
 
 
+def act_for(principal: Principal) -> None:
+    """The running task, and those that it starts, work on behalf of `principal` from now on."""
+    _current.set(principal)
+
+
 @contextmanager
 def acting_for(principal: Principal) -> Iterator[None]:
     """Tasks that are started in the block, and the block itself, work on behalf of `principal`."""

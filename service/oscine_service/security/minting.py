@@ -1,0 +1,41 @@
+"""`POST /v1/tokens`: a token for a web page, for whoever has a key."""
+
+import json
+from collections.abc import Sequence
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import BaseRoute, Route
+
+from oscine_engine.errors import InvalidInput
+from oscine_service.security import principal
+from oscine_service.security.principal import ANYBODY, Grant
+from oscine_service.security.tokens import DEFAULT_S, Mint
+
+
+def routes(mint: Mint) -> Sequence[BaseRoute]:
+    async def make(request: Request) -> JSONResponse:
+        """Body: nothing, or {"expires_in": SECONDS}."""
+        who = principal.current()
+        who.require(Grant.TOKENS)
+        if who is ANYBODY:
+            raise InvalidInput("this service takes no keys, so that nobody needs a token: start it with --keys")
+        text, token = mint.make(who.name, _seconds(await request.body()))
+        told = {"token": text, "expires_at": token.expires, "token_type": "Bearer"}
+        return JSONResponse(told, 201, {"Cache-Control": "no-store"})
+
+    return [Route("/v1/tokens", make, methods=["POST"])]
+
+
+def _seconds(body: bytes) -> int:
+    try:
+        asked = json.loads(body) if body.strip() else {}
+    except ValueError as error:
+        raise InvalidInput(f"the body is not JSON: {error}") from error
+    match asked:
+        case {"expires_in": int(seconds)} if len(asked) == 1 and type(seconds) is int:
+            return seconds
+        case {} if not asked:
+            return DEFAULT_S
+        case _:
+            raise InvalidInput('the body may be empty, or {"expires_in": SECONDS} with a whole number')

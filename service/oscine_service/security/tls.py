@@ -1,0 +1,147 @@
+"""TLS for both ports, from files that may be renewed while it runs.
+
+New connections get what stands in the files; those that are open keep what they have. With `tls_client_ca` clients must
+show a certificate that it has signed.
+"""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias, cast
+
+import grpc
+
+from oscine_engine.errors import InvalidInput
+from oscine_service.config.model import Security
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 10.0
+"""Between two looks at the files."""
+
+Stamp: TypeAlias = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """PEM files. client_ca: None where clients need no certificate."""
+
+    certificate: Path
+    key: Path
+    client_ca: Path | None
+
+    def stamp(self) -> Stamp:
+        """Another one when a file has changed. Raises OSError."""
+        about = [path.stat() for path in (self.certificate, self.key, self.client_ca) if path is not None]
+        return tuple((each.st_mtime_ns, each.st_ino) for each in about)
+
+
+def files(security: Security) -> Files | None:
+    """None without TLS. Raises InvalidInput where something is missing."""
+    certificate, key, ca = security.tls_cert, security.tls_key, security.tls_client_ca
+    if certificate is None and key is None and ca is None:
+        return None
+    if certificate is None or key is None:
+        missing = "--tls-cert" if certificate is None else "--tls-key"
+        raise InvalidInput(f"{missing} is missing: TLS needs a certificate and its key")
+    return Files(certificate, key, ca)
+
+
+class Tls:
+    """What both ports are protected by. Raises InvalidInput for files that do not fit."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._stamp = _stamp(files)
+        _check(files)
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        """For HTTP. New connections get what was last loaded into it."""
+        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
+        _load(self.context, files)
+        self._for_grpc = _configuration(files)
+        self._told: object = None
+
+    def credentials(self) -> grpc.ServerCredentials:
+        """For gRPC, which asks for what is new with each connection, in threads of its own."""
+        self._told = self._for_grpc
+
+        def newer() -> grpc.ServerCertificateConfiguration | None:
+            config = self._for_grpc
+            if config is self._told:
+                return None
+            self._told = config
+            return config
+
+        # None stands for "as before", which the stubs do not know.
+        fetch = cast("Callable[[], grpc.ServerCertificateConfiguration]", newer)
+        return grpc.dynamic_ssl_server_credentials(self._for_grpc, fetch, self._files.client_ca is not None)
+
+    def renew(self) -> bool:
+        """Load the files again if they have changed; whether they had. What does not fit is left, and logged."""
+        try:
+            stamp = _stamp(self._files)
+            if stamp == self._stamp:
+                return False
+            _check(self._files)
+            self._for_grpc = _configuration(self._files)
+            _load(self.context, self._files)
+        except InvalidInput as error:
+            log.error("%s; connections get the certificate from before", error)
+            return False
+        self._stamp = stamp
+        log.info("the certificate has been renewed")
+        return True
+
+    async def renewing(self) -> None:
+        """Do so for as long as it runs."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            await asyncio.to_thread(self.renew)
+
+
+def _stamp(files: Files) -> Stamp:
+    with _named(files):
+        return files.stamp()
+
+
+def _check(files: Files) -> None:
+    """In a context of its own: one that fails may be left half loaded."""
+    _load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), files)
+
+
+def _load(context: ssl.SSLContext, files: Files) -> None:
+    with _named(files):
+        context.load_cert_chain(files.certificate, files.key, password=_refuse_password)
+        if files.client_ca is not None:
+            context.load_verify_locations(files.client_ca)
+            context.verify_mode = ssl.CERT_REQUIRED
+
+
+def _configuration(files: Files) -> grpc.ServerCertificateConfiguration:
+    with _named(files):
+        pair = (files.key.read_bytes(), files.certificate.read_bytes())
+        ca = files.client_ca.read_bytes() if files.client_ca is not None else None
+    return grpc.ssl_server_certificate_configuration([pair], root_certificates=ca)
+
+
+def _refuse_password() -> str:
+    raise InvalidInput("the key of --tls-key is encrypted: write it without a passphrase, readable by the service only")
+
+
+@contextmanager
+def _named(files: Files) -> Iterator[None]:
+    """Errors say which files they are about."""
+    try:
+        yield
+    except ssl.SSLError as error:
+        ca = f", {files.client_ca}" if files.client_ca is not None else ""
+        reason = (error.reason or str(error)).replace("_", " ").lower()
+        raise InvalidInput(f"TLS cannot use {files.certificate} with {files.key}{ca}: {reason}") from error
+    except OSError as error:
+        named = [path for path in (files.certificate, files.key, files.client_ca) if path is not None]
+        where = error.filename or next((path for path in named if not path.is_file()), files.certificate)
+        raise InvalidInput(f"TLS cannot read {where}: {error.strerror}") from error
