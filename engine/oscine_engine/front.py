@@ -1,21 +1,30 @@
 """The half of an engine that needs no model: text rules, the names of voices, and sessions in front of any port."""
 
+import asyncio
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from oscine_engine.checkpoint import configuration, layout
 from oscine_engine.errors import CheckpointError, InvalidInput, UnknownVoice
 from oscine_engine.events import SessionRequest, Started
+from oscine_engine.options import LANGUAGES, ColdVoice
 from oscine_engine.planner import Planner
-from oscine_engine.port import Port, StreamOptions
+from oscine_engine.port import HeardVoice, Port, StreamOptions
 from oscine_engine.session import Clock, Session, SessionLimits
 from oscine_engine.text.front_end import FrontEnd
 from oscine_engine.text.tokenizer import Tokenizer
+from oscine_engine.voices import forms
 from oscine_engine.word_times.features import RATE
 
 MAX_SEED = 2**63 - 1
+
+Decode = Callable[[bytes], tuple[NDArray[np.float32], int]]
+"""An audio file -> mono samples in [-1, 1] and their rate in Hz. Raises InvalidInput for what is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +57,11 @@ class Front:
         limits: SessionLimits | None = None,
         clock: Clock | None = None,
         stored: bool = False,
+        decode: Decode | None = None,
     ) -> None:
         """clock: what sessions wait by; None is the event loop each is opened in. stored: the port has a store of more
-        voices than `voices`, and says itself which of them there are."""
+        voices than `voices`, and says itself which of them there are. decode: reads recordings that requests bring
+        along to be spoken after; None: none are taken."""
         self.voices = voices
         self.sample_rate = sample_rate
         self._port = port
@@ -58,6 +69,7 @@ class Front:
         self._limits = limits or SessionLimits()
         self._clock = clock
         self._stored = stored
+        self._decode = decode
 
     @property
     def serving(self) -> bool:
@@ -72,19 +84,15 @@ class Front:
         """A new session. Raises UnknownVoice, InvalidInput, StoreError, and what the port refuses with: Overloaded with
         a hint, or Unavailable while there is no engine that could speak."""
         request = request or SessionRequest()
-        voice = request.voice if request.voice is not None else next(iter(self.voices), None)
-        if voice is None:
-            if self._stored:
-                raise InvalidInput("this model has no voice of its own: name one of the voice store")
-            raise CheckpointError("this model has no voices: add spk2info.pt to its directory")
-        if voice not in self.voices and not self._stored:
-            raise UnknownVoice(f"there is no voice {voice!r}; this model has {', '.join(self.voices)}")
+        self._check(request)
+        voice = "" if request.reference is not None else self._voice(request)
         seed = secrets.randbelow(MAX_SEED + 1) if request.seed is None else request.seed
         if not 0 <= seed <= MAX_SEED:
             raise InvalidInput(f"seed must be from 0 to {MAX_SEED}, not {seed}")
         if request.word_times and self.sample_rate != RATE:
             raise InvalidInput(f"word_times: words are timed at {RATE} Hz, and this model speaks at {self.sample_rate}")
         limits = self._limits if request.quiet_s is None else replace(self._limits, quiet_s=request.quiet_s)
+        heard = None if request.reference is None else await self._heard(request.reference)
         return await Session.open(
             self._port,
             StreamOptions(
@@ -92,6 +100,10 @@ class Front:
                 seed,
                 request.trim,
                 owner=request.owner,
+                reference=heard,
+                instruction=request.instruction,
+                cross_lingual=request.cross_lingual,
+                language=request.language,
                 speed=request.speed,
                 knobs=request.knobs,
                 word_times=request.word_times,
@@ -101,3 +113,34 @@ class Front:
             limits,
             self._clock,
         )
+
+    def _voice(self, request: SessionRequest) -> str:
+        """The name of the voice that is asked for. Whether it is there, the port says."""
+        voice = request.voice if request.voice is not None else next(iter(self.voices), None)
+        if voice is None:
+            if self._stored:
+                raise InvalidInput("this model has no voice of its own: name one of the voice store")
+            raise CheckpointError("this model has no voices: add spk2info.pt to its directory")
+        if voice not in self.voices and not self._stored:
+            raise UnknownVoice(f"there is no voice {voice!r}; this model has {', '.join(self.voices)}")
+        return voice
+
+    def _check(self, request: SessionRequest) -> None:
+        """Raises InvalidInput for what this model, or this service, cannot do."""
+        if request.instruction is not None:
+            forms.instructed(self._front_end.rules, request.instruction)
+        readable = LANGUAGES if self._front_end.rules == "plain" else ("zh", "en")
+        if request.language is not None and request.language not in readable:
+            raise InvalidInput(
+                f"language: this model does not read {request.language!r}; it reads {' and '.join(readable)}"
+            )
+
+    async def _heard(self, cold: ColdVoice) -> HeardVoice:
+        """Decoded outside the event loop."""
+        if self._decode is None:
+            raise InvalidInput(
+                "reference: this service does not speak after recordings that come with a request; name a voice, or "
+                "start it with references allowed"
+            )
+        samples, rate = await asyncio.to_thread(self._decode, cold.audio)
+        return HeardVoice(samples, rate, cold.transcript, cold.language)

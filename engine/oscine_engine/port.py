@@ -33,7 +33,7 @@ class StreamOptions:
     """How one stream speaks. seed: 0 to 2^63 - 1. trim: cut silence at the edges of sentences, within bounds.
 
     voice: a name, which counts among those of `owner` and everybody's; "" where `reference` is spoken after.
-    instruction, cross_lingual, speed, knobs, word_times: as `SessionRequest` has them.
+    instruction, cross_lingual, language, speed, knobs, word_times: as `SessionRequest` has them.
     """
 
     voice: str
@@ -42,7 +42,8 @@ class StreamOptions:
     owner: str = ""
     reference: HeardVoice | None = None
     instruction: str | None = None
-    cross_lingual: bool = False
+    cross_lingual: bool | None = None
+    language: str | None = None
     speed: float = 1.0
     knobs: Knobs = DEFAULT_KNOBS
     word_times: bool = False

@@ -50,6 +50,7 @@ class EngineSettings(DeviceLimits):
     """One engine: its limits, its model and its device.
 
     model: a model directory; None is the embedded voice. voices: the folder of a voice store; None: there is none.
+    references: requests may bring a recording to speak after.
     lm_file: "llm", or "llm.rl" for the reinforced variant.
     vllm: the language model as it was converted for vLLM, which then computes it; None: it is computed here.
     precision: see `Precision`; on a CPU it is float32. threads: CPU threads of one tick, set for the whole process; the
@@ -59,6 +60,7 @@ class EngineSettings(DeviceLimits):
 
     model: Path | None = None
     voices: Path | None = None
+    references: bool = False
     lm_file: LMFile = "llm"
     vllm: Path | None = None
     device: str = "cpu"

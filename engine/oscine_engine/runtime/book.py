@@ -1,22 +1,28 @@
-"""The voices that a device can speak in, read for it: those that came with the model, and those of a store.
+"""The voices that a device can speak in, read for it: those that came with the model, those of a store, and those that
+come with a request.
 
 A voice of the model comes before one of the store with the same name. What was read of a store is kept while it is in
-use and, in memory, for some time after; whether it is still there is asked of the store every time.
+use and, in memory, for some time after; whether it is still there is asked of the store every time. What came with a
+request is kept in memory likewise, by its content, and nowhere else.
 """
 
+import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from oscine_engine.errors import UnknownVoice
+from oscine_engine.errors import InvalidInput, UnknownVoice
 from oscine_engine.lm.interleave import Prompt
+from oscine_engine.port import HeardVoice, StreamOptions
 from oscine_engine.voices.catalogue import StoredVoice
 from oscine_engine.voices.prompt import VoicePrompt
 from oscine_engine.voices.store import VoiceStore
 
 KEPT = 256
 """Voices of a store that are kept in memory."""
+KEPT_COLD = 64
+"""Voices that came with requests, likewise."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,18 +51,36 @@ class ReadyVoice:
 
 Read = Callable[[str, VoicePrompt], ReadyVoice]
 """(key, voice) -> the voice read. Tokenises, so it is not for the loop's thread."""
+Instruct = Callable[[str], Prompt]
+"""What the language model reads before a text that is to be said as an instruction wants it."""
+Register = Callable[[HeardVoice], VoicePrompt]
+"""The voice of a recording. Takes some tenths of a second."""
 
 
 class VoiceBook:
     """May be asked from any thread. `shipped` by name, the first is the default."""
 
-    def __init__(self, shipped: Mapping[str, VoicePrompt], read: Read, store: VoiceStore | None = None) -> None:
+    def __init__(
+        self,
+        shipped: Mapping[str, VoicePrompt],
+        read: Read,
+        store: VoiceStore | None = None,
+        *,
+        instruct: Instruct | None = None,
+        register: Register | None = None,
+    ) -> None:
+        """instruct, register: None where this model takes no instructions, and no recordings."""
         self._shipped = shipped
         self._read = read
         self._store = store
+        self._instruct = instruct
+        self._register = register
         self._ready: dict[str, ReadyVoice] = {}
         self._stored: OrderedDict[StoredVoice, ReadyVoice] = OrderedDict()
+        self._cold: OrderedDict[str, ReadyVoice] = OrderedDict()
         self._lock = threading.Lock()
+        self._registering = threading.Lock()
+        """One recording at a time: others speak on the same machine."""
 
     @property
     def ready(self) -> list[ReadyVoice]:
@@ -68,18 +92,50 @@ class VoiceBook:
         for name, voice in self._shipped.items():
             self._ready[name] = self._read(name, voice)
 
-    @property
-    def waits(self) -> bool:
-        """Whether `get` may have to wait for a disk."""
-        return self._store is not None
+    def waits(self, options: StreamOptions) -> bool:
+        """Whether `speaking` may have to wait for a disk, or to compute for long."""
+        return self._store is not None or options.reference is not None or options.instruction is not None
 
-    def get(self, name: str) -> ReadyVoice:
-        """Raises UnknownVoice, and StoreError for a store that cannot be read."""
+    def speaking(self, options: StreamOptions) -> ReadyVoice:
+        """The voice that a stream asks for, in the form it is to speak in.
+
+        Raises what `get` raises, and InvalidInput for a recording that makes no voice, and for what this model cannot
+        do.
+        """
+        heard = options.reference
+        voice = self.get(options.voice, options.owner) if heard is None else self._after(heard)
+        if options.instruction is not None:
+            if self._instruct is None:
+                raise InvalidInput("instruction: this model takes none; leave it out")
+            prompt = self._instruct(options.instruction)
+            return replace(voice, whole=prompt, interleaved=prompt)
+        crosses = options.cross_lingual
+        if crosses is None:
+            crosses = options.language is not None and options.language != voice.prompt.language
+        # What is read as it comes has no words of the recording before it anyway.
+        return replace(voice, whole=voice.interleaved) if crosses else voice
+
+    def _after(self, heard: HeardVoice) -> ReadyVoice:
+        """The voice of a recording, made once for all who send the same one."""
+        if self._register is None:
+            raise InvalidInput("reference: this service speaks after no recordings; name a voice instead")
+        key = _digest(heard)
+        with self._registering:
+            if (ready := self._cold.get(key)) is not None:
+                self._cold.move_to_end(key)
+                return ready
+            ready = self._cold[key] = self._read(key, self._register(heard))
+            while len(self._cold) > KEPT_COLD:
+                self._cold.popitem(last=False)
+            return ready
+
+    def get(self, name: str, owner: str = "") -> ReadyVoice:
+        """The voice `name` as `owner` sees it. Raises UnknownVoice, and StoreError for a store that cannot be read."""
         if (ready := self._ready.get(name)) is not None:
             return ready
         if self._store is None:
             raise UnknownVoice(f"there is no voice {name!r}; this model has {', '.join(self._shipped)}")
-        stored = self._store.find(name)
+        stored = self._store.find(name, owner)
         with self._lock:
             if (ready := self._stored.get(stored)) is not None:
                 self._stored.move_to_end(stored)
@@ -90,3 +146,10 @@ class VoiceBook:
             while len(self._stored) > KEPT:
                 self._stored.popitem(last=False)
         return ready
+
+
+def _digest(heard: HeardVoice) -> str:
+    """Names a recording by all that its voice depends on; no digest of a store looks like it."""
+    told = hashlib.sha256(f"{heard.rate}\0{heard.language or ''}\0{heard.transcript}\0".encode())
+    told.update(heard.samples.tobytes())
+    return f"cold {told.hexdigest()}"

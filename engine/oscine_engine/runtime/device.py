@@ -14,6 +14,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -53,10 +54,12 @@ from oscine_engine.runtime.voices import VoiceCache
 from oscine_engine.scheduler.admission import Limits, Pace
 from oscine_engine.scheduler.costs import CostModel
 from oscine_engine.settings import DeviceLimits, Precision
-from oscine_engine.text.front_end import FrontEnd
+from oscine_engine.text.front_end import FrontEnd, Rules
 from oscine_engine.vocoder.graphed import GraphedVocoder
 from oscine_engine.vocoder.runner import VocoderRunner
+from oscine_engine.voices import forms
 from oscine_engine.voices.prompt import VoicePrompt, aligned
+from oscine_engine.voices.registrar import Registrar
 from oscine_engine.voices.store import VoiceStore
 
 log = logging.getLogger(__name__)
@@ -111,6 +114,7 @@ class Device:
         head_start: int = HEAD_START,
         warmed: bool | None = None,
         store: VoiceStore | None = None,
+        references: bool = False,
         lm: Callable[[int, int], LanguageModel] | None = None,
         drafter: Callable[[PagePool], Drafter] | None = None,
         forced_acceptance: float | None = None,
@@ -123,10 +127,10 @@ class Device:
         precision: see `Precision`; float32 where nothing is graphed. graphed: whether steps have fixed shapes and
         become CUDA graphs; None: on a GPU. head_start: new tokens in a stream's first chunk, at most 22. warmed:
         whether `start` says everyday sentences to nobody first; None: on a GPU. store: voices besides the model's own.
-        lm: makes a language model that is
-        computed elsewhere, for so many streams and positions of each; else it is computed here. drafter: makes what
-        guesses the next speech ids, for streams whose keys and values are in the given pool; only where steps have
-        fixed shapes.
+        references: streams may bring a recording to speak after; raises CheckpointError for a model that cannot.
+        lm: makes a language model that is computed elsewhere, for so many streams and positions of each; else it is
+        computed here. drafter: makes what guesses the next speech ids, for streams whose keys and values are in the
+        given pool; only where steps have fixed shapes.
         forced_acceptance: for benchmarks, so many ids a step whatever was guessed.
         """
         # Read when the first convolution runs. oneDNN keeps a kernel for every shape it has seen, up to 1024 of them:
@@ -140,7 +144,9 @@ class Device:
         self._warm_texts: list[list[int]] = []
         dtype: torch.dtype = getattr(torch, precision if self._graphed else "float32")
         self._longest = MAX_SEGMENT_S * config.flow.input_frame_rate
-        positions = self._longest * (LM_POSITIONS_PER_ID + (REFERENCE_POSITIONS_PER_ID if store is not None else 0))
+        # Voices that are not known yet.
+        others = store is not None or references
+        positions = self._longest * (LM_POSITIONS_PER_ID + (REFERENCE_POSITIONS_PER_ID if others else 0))
         self._positions = -(-int(positions) // LM_PAGE_TOKENS) * LM_PAGE_TOKENS
         chunk_tokens = config.flow.dit.static_chunk_size // config.flow.token_mel_ratio
         self._chunk_tokens = chunk_tokens
@@ -150,7 +156,7 @@ class Device:
             return max(0, tokens - config.flow.pre_lookahead_len) // chunk_tokens
 
         sizes = [voice.flow_speech_tokens.numel() for voice in self._voices.values()]
-        if store is not None:
+        if others:
             # The longest that can be registered, with as much left open as can be.
             sizes += [self._longest + config.flow.pre_lookahead_len + chunk_tokens - 1]
         opens = [size - whole_chunks(size) * chunk_tokens for size in sizes]
@@ -158,8 +164,8 @@ class Device:
         page_bytes = math.prod(flow_page_shape(config.flow, config.n_timesteps)) * dtype.itemsize
         voice_sizes = [whole_chunks(size) for size in sizes]
         budget = max(self._limits.voice_bytes // page_bytes, *voice_sizes, 0)
-        voice_pages = budget if store is not None else min(sum(voice_sizes), budget)
-        most_voices = len(self._voices) + (streams + IDLE_VOICES if store is not None else 0)
+        voice_pages = budget if others else min(sum(voice_sizes), budget)
+        most_voices = len(self._voices) + (streams + IDLE_VOICES if others else 0)
         noise, sines = checkpoint.noise, checkpoint.noise.sine_waves(MAX_SEGMENT_S * config.vocoder.sampling_rate)
         self.lm: LanguageModel
         self.flow: FlowStreams
@@ -207,7 +213,14 @@ class Device:
         self._silent_ids = config.silence
         self._tokenizer = checkpoint.tokenizer
         self._front_end = FrontEnd(config.text.front_end, checkpoint.tokenizer)
-        self.book = VoiceBook(self._voices, self._read, store)
+        rules, encoders = config.text.front_end, Registrar(checkpoint.files) if references else None
+        self.book = VoiceBook(
+            self._voices,
+            self._read,
+            store,
+            instruct=partial(self._instructed, rules) if rules == "plain" else None,
+            register=None if encoders is None else partial(encoders.voice, rules),
+        )
         self._costs = costs
         self._observe = observe
         self._clock = clock
@@ -245,6 +258,7 @@ class Device:
         limits: DeviceLimits | None = None,
         *,
         voices: Path | None = None,
+        references: bool = False,
         lm_file: LMFile = "llm",
         vllm: Path | None = None,
         device: str = "cpu",
@@ -254,15 +268,24 @@ class Device:
     ) -> Self:
         """Load a model directory, or the embedded voice. Takes seconds; nothing runs yet.
 
-        voices: the folder of a voice store. vllm: a directory of `checkpoint.merged`, whose model vLLM then computes;
-        starting it takes a minute. threads: CPU threads of one tick, set for the whole process. Raises CheckpointError
-        for a model that does not fit.
+        voices: the folder of a voice store. references: streams may bring recordings to speak after. vllm: a directory
+        of `checkpoint.merged`, whose model vLLM then computes; starting it takes a minute. threads: CPU threads of one
+        tick, set for the whole process. Raises CheckpointError for a model that does not fit.
         """
         torch.set_num_threads(threads)
         checkpoint = load(model, device=device, lm_file=lm_file)
         lm = None if vllm is None else vllm_engine.starter(checkpoint.config, vllm, device)
         store = None if voices is None else VoiceStore(voices)
-        return cls(checkpoint, limits, device, precision=precision, store=store, lm=lm, observe=observe)
+        return cls(
+            checkpoint,
+            limits,
+            device,
+            precision=precision,
+            store=store,
+            references=references,
+            lm=lm,
+            observe=observe,
+        )
 
     @property
     def port(self) -> DeviceLoop:
@@ -375,6 +398,9 @@ class Device:
             transcript = tuple(self._front_end.whole(voice.transcript))
             whole = replace(short, transcript=transcript, speech=tuple(voice.lm_speech_tokens.tolist()))
         return ReadyVoice(key, self._cut(voice), whole, short, speech_level(voice.mel.numpy()))
+
+    def _instructed(self, rules: Rules, instruction: str) -> Prompt:
+        return Prompt(tuple(self._tokenizer.encode(forms.instructed(rules, instruction))))
 
     def _rules(self, stream: Stream) -> GuardRules:
         config = self.flow.config

@@ -113,14 +113,15 @@ class DeviceLoop:
     async def open(self, options: StreamOptions, deliver: Deliver) -> LoopStream:
         """Admit a stream, between two ticks.
 
-        Raises Overloaded with a hint, UnknownVoice, InvalidInput for a voice that can never fit, Unavailable once the
-        loop has failed, Cancelled before `start` and after `close`.
+        Raises Overloaded with a hint, UnknownVoice, InvalidInput for a voice that can never fit and for what this model
+        cannot do, Unavailable once the loop has failed, Cancelled before `start` and after `close`.
         """
         answer: Future[Stream] = Future()
         core, book = self._core, self._book
         if core is None or not self.serving:
             raise self._refusal()
-        voice = await asyncio.to_thread(book.get, options.voice) if book.waits else book.get(options.voice)
+        waits = book.waits(options)
+        voice = await asyncio.to_thread(book.speaking, options) if waits else book.speaking(options)
         if not self._post(lambda: self._admit(core, options, deliver, voice, answer)):
             raise self._refusal()
         try:

@@ -19,6 +19,7 @@ from oscine_service.event_loop import lasting
 from oscine_service.grpc.server import check_address, serving
 from oscine_service.grpc.voices import VoiceService
 from oscine_service.limits import Limits
+from oscine_service.recordings import decode
 from oscine_service.unit.engines import Engines
 from oscine_service.unit.front import unit
 from oscine_service.unit.times import Times
@@ -113,7 +114,7 @@ async def _engine(settings: Settings, limits: Limits) -> AsyncIterator[tuple[Fro
         # Loads networks, which a service with an engine process never does.
         from oscine_engine.engine import Engine
 
-        async with Engine.load(told) as engine:
+        async with Engine.load(told, decode=decode) as engine:
             yield engine, None
     else:
         times = Times(hang=settings.server.hang_timeout)

@@ -20,6 +20,7 @@ def engine_settings(settings: Settings) -> "EngineSettings":
         utilisation=engine.utilisation,
         model=engine.model,
         voices=engine.voices,
+        references=engine.references,
         lm_file=cast(LMFile, engine.lm_file),
         vllm=engine.vllm,
         device=device,

@@ -66,6 +66,9 @@ class Engine:
     voices: Maybe = setting(
         None, "folder of a voice store, whose voices can be named as well", parse.path, metavar="DIR", shown="no store"
     )
+    references: bool = setting(
+        False, "let calls bring a recording of their own to speak after; takes memory for such voices", parse.switch
+    )
     lm_file: str = setting("llm", "which language model to load", parse.text, choices=("llm", "llm.rl"))
     device: tuple[str, ...] = setting(
         ("cpu",),

@@ -16,6 +16,7 @@ def main() -> int:
     child.add_arguments(parser)
     parser.add_argument("--model", type=Path)
     parser.add_argument("--voices", type=Path)
+    parser.add_argument("--references", action="store_true")
     parser.add_argument("--lm-file", choices=["llm", "llm.rl"], default="llm")
     parser.add_argument("--vllm", type=Path)
     parser.add_argument("--device", default="cpu")
@@ -36,6 +37,7 @@ def _load(options: argparse.Namespace) -> "Device":
         options.model,
         limits,
         voices=options.voices,
+        references=options.references,
         lm_file=options.lm_file,
         vllm=options.vllm,
         device=child.pinned(options.device),

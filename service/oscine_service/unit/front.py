@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from oscine_engine.front import Front, VoiceInfo, read_front_end
 from oscine_engine.settings import EngineSettings
+from oscine_service.recordings import decode
 from oscine_service.unit.attempt import Command
 from oscine_service.unit.engines import Engines
 from oscine_service.unit.process import command
@@ -40,8 +41,8 @@ async def unit(
             about = engines.description
             voices = {voice.name: VoiceInfo(voice.language, voice.description) for voice in about.voices}
             await warming
-            stored = settings.voices is not None
-            front = Front(engines, front_end, voices, about.sample_rate, settings.session, stored=stored)
+            stored, taken = settings.voices is not None, decode if settings.references else None
+            front = Front(engines, front_end, voices, about.sample_rate, settings.session, stored=stored, decode=taken)
             yield Unit(front, engines)
     finally:
         warming.cancel()

@@ -41,6 +41,8 @@ def command(settings: EngineSettings, socket: Path) -> list[str]:
     arguments += ["--log-format", logs.format_now()]
     if settings.voices is not None:
         arguments += ["--voices", str(settings.voices)]
+    if settings.references:
+        arguments += ["--references"]
     if settings.vllm is not None:
         arguments += ["--vllm", str(settings.vllm)]
     return arguments if settings.model is None else [*arguments, "--model", str(settings.model)]

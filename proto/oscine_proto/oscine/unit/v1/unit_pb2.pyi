@@ -279,6 +279,7 @@ class Open(google.protobuf.message.Message):
     REPETITION_WINDOW_FIELD_NUMBER: builtins.int
     REPETITION_LIMIT_FIELD_NUMBER: builtins.int
     WORD_TIMES_FIELD_NUMBER: builtins.int
+    LANGUAGE_FIELD_NUMBER: builtins.int
     voice: builtins.str
     seed: builtins.int
     """0 to 2^63 - 1."""
@@ -289,6 +290,7 @@ class Open(google.protobuf.message.Message):
     instruction: builtins.str
     """Unset for none."""
     cross_lingual: builtins.bool
+    """Unset: where `language`, the text's, is not that of the voice."""
     speed: builtins.float
     """1.0 is as the voice speaks."""
     temperature: builtins.float
@@ -299,6 +301,8 @@ class Open(google.protobuf.message.Message):
     repetition_limit: builtins.int
     word_times: builtins.bool
     """Tell when each word sounds."""
+    language: builtins.str
+    """ISO 639-1; empty if it was not said."""
     @property
     def reference(self) -> Global___Recording:
         """To be spoken after, in place of `voice`."""
@@ -312,7 +316,7 @@ class Open(google.protobuf.message.Message):
         owner: builtins.str = ...,
         reference: Global___Recording | None = ...,
         instruction: builtins.str | None = ...,
-        cross_lingual: builtins.bool = ...,
+        cross_lingual: builtins.bool | None = ...,
         speed: builtins.float = ...,
         temperature: builtins.float | None = ...,
         top_p: builtins.float | None = ...,
@@ -320,9 +324,12 @@ class Open(google.protobuf.message.Message):
         repetition_window: builtins.int | None = ...,
         repetition_limit: builtins.int | None = ...,
         word_times: builtins.bool = ...,
+        language: builtins.str = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["_instruction", b"_instruction", "_repetition_limit", b"_repetition_limit", "_repetition_window", b"_repetition_window", "_temperature", b"_temperature", "_top_k", b"_top_k", "_top_p", b"_top_p", "instruction", b"instruction", "reference", b"reference", "repetition_limit", b"repetition_limit", "repetition_window", b"repetition_window", "temperature", b"temperature", "top_k", b"top_k", "top_p", b"top_p"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_instruction", b"_instruction", "_repetition_limit", b"_repetition_limit", "_repetition_window", b"_repetition_window", "_temperature", b"_temperature", "_top_k", b"_top_k", "_top_p", b"_top_p", "cross_lingual", b"cross_lingual", "instruction", b"instruction", "owner", b"owner", "reference", b"reference", "repetition_limit", b"repetition_limit", "repetition_window", b"repetition_window", "seed", b"seed", "speed", b"speed", "temperature", b"temperature", "top_k", b"top_k", "top_p", b"top_p", "trim", b"trim", "voice", b"voice", "word_times", b"word_times"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["_cross_lingual", b"_cross_lingual", "_instruction", b"_instruction", "_repetition_limit", b"_repetition_limit", "_repetition_window", b"_repetition_window", "_temperature", b"_temperature", "_top_k", b"_top_k", "_top_p", b"_top_p", "cross_lingual", b"cross_lingual", "instruction", b"instruction", "reference", b"reference", "repetition_limit", b"repetition_limit", "repetition_window", b"repetition_window", "temperature", b"temperature", "top_k", b"top_k", "top_p", b"top_p"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_cross_lingual", b"_cross_lingual", "_instruction", b"_instruction", "_repetition_limit", b"_repetition_limit", "_repetition_window", b"_repetition_window", "_temperature", b"_temperature", "_top_k", b"_top_k", "_top_p", b"_top_p", "cross_lingual", b"cross_lingual", "instruction", b"instruction", "language", b"language", "owner", b"owner", "reference", b"reference", "repetition_limit", b"repetition_limit", "repetition_window", b"repetition_window", "seed", b"seed", "speed", b"speed", "temperature", b"temperature", "top_k", b"top_k", "top_p", b"top_p", "trim", b"trim", "voice", b"voice", "word_times", b"word_times"]) -> None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_cross_lingual", b"_cross_lingual"]) -> typing.Literal["cross_lingual"] | None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_instruction", b"_instruction"]) -> typing.Literal["instruction"] | None: ...
     @typing.overload
