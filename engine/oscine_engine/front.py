@@ -17,6 +17,7 @@ from oscine_engine.planner import Planner
 from oscine_engine.port import HeardVoice, Port, StreamOptions
 from oscine_engine.session import Clock, Session, SessionLimits
 from oscine_engine.text.front_end import FrontEnd
+from oscine_engine.text.pronunciations import Pronunciations
 from oscine_engine.text.tokenizer import Tokenizer
 from oscine_engine.voices import forms
 from oscine_engine.word_times.features import RATE
@@ -85,6 +86,7 @@ class Front:
         a hint, or Unavailable while there is no engine that could speak."""
         request = request or SessionRequest()
         self._check(request)
+        readings = None if not request.pronunciations else Pronunciations(request.pronunciations)
         voice = "" if request.reference is not None else self._voice(request)
         seed = secrets.randbelow(MAX_SEED + 1) if request.seed is None else request.seed
         if not 0 <= seed <= MAX_SEED:
@@ -108,7 +110,13 @@ class Front:
                 knobs=request.knobs,
                 word_times=request.word_times,
             ),
-            Planner(self._front_end, request.mode, words=request.word_times),
+            Planner(
+                self._front_end,
+                request.mode,
+                words=request.word_times,
+                language=request.language,
+                pronunciations=readings,
+            ),
             Started(voice=voice, mode=request.mode, seed=seed, sample_rate=self.sample_rate),
             limits,
             self._clock,

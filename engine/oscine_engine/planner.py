@@ -22,6 +22,7 @@ from oscine_engine.events import Mode
 from oscine_engine.text.front_end import FrontEnd
 from oscine_engine.text.incremental import PieceStream
 from oscine_engine.text.joining import Joiner
+from oscine_engine.text.pronunciations import Pronunciations
 from oscine_engine.text.segments import SentenceStream
 from oscine_engine.text.word_sounds import Word
 
@@ -30,9 +31,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """A new segment starts; `whole` tells that its text arrives complete."""
+    """A new segment starts; `whole` tells that its text arrives complete. rate: that its text asks for, times the
+    session's own."""
 
     whole: bool
+    rate: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +68,22 @@ class Planner:
     no way to read them.
     """
 
-    def __init__(self, front_end: FrontEnd, mode: Mode, *, words: bool = False) -> None:
-        """words: to tell the words of each segment."""
+    def __init__(
+        self,
+        front_end: FrontEnd,
+        mode: Mode,
+        *,
+        words: bool = False,
+        language: str | None = None,
+        pronunciations: Pronunciations | None = None,
+    ) -> None:
+        """words: to tell the words of each segment. language: of the text, where somebody says so. pronunciations: what
+        is read in place of words."""
         self._front_end = front_end
         self._mode = mode
         self._joiner = Joiner()
-        self._sentences = SentenceStream()
+        self._sentences = SentenceStream(pronunciations=pronunciations)
+        self._language = language
         self._words: PieceStream | None = None
         self._read = 0
         self._searched = 0
@@ -86,17 +99,15 @@ class Planner:
     def push(self, text: str) -> list[Step]:
         """Append text; returns what can be decided now."""
         steps: list[Step] = []
-        for sentence in self._sentences.push(self._joiner.push(text)):
-            self._close(sentence, steps)
+        self._close_all(self._sentences.push(self._joiner.push(text)), steps)
         if self._arriving:
-            self._advance(self._sentences.pending, steps)
+            self._advance(self._sentences.pending, self._sentences.rate, steps)
         return steps
 
     def flush(self) -> list[Step]:
         """Everything so far is complete: ends the open sentence."""
         steps: list[Step] = []
-        for sentence in self._sentences.flush():
-            self._close(sentence, steps)
+        self._close_all(self._sentences.flush(), steps)
         return steps
 
     def take_words(self) -> list[SegmentWord]:
@@ -129,7 +140,7 @@ class Planner:
             case Mode.AUTO:
                 return self.segments == 0 or self._words is not None
 
-    def _advance(self, pending: str, steps: list[Step], *, whole: bool = False) -> None:
+    def _advance(self, pending: str, rate: int, steps: list[Step], *, whole: bool = False) -> None:
         """Read on in the open sentence; nothing is read before it has something to say. `whole`: all of it is here."""
         if self._words is None:
             fresh, self._searched = pending[self._searched :], len(pending)
@@ -138,31 +149,38 @@ class Planner:
                 return
             if not self._front_end.speakable(pending):
                 return
-            self._words = self._front_end.pieces(words=self._tells_words)
-        self._emit(self._words.push(pending[self._read :]), self._words.words, steps)
+            self._words = self._pieces()
+        self._emit(self._words.push(pending[self._read :]), self._words.words, rate, steps)
         self._read = len(pending)
 
-    def _close(self, sentence: str, steps: list[Step]) -> None:
+    def _close_all(self, sentences: list[str], steps: list[Step]) -> None:
+        for sentence, rate in zip(sentences, self._sentences.rates, strict=True):
+            self._close(sentence, rate, steps)
+
+    def _close(self, sentence: str, rate: int, steps: list[Step]) -> None:
         self.sentences += 1
         if not sentence.isascii():
             self.unread += len(self._front_end.unread(sentence))
         if self._arriving:
-            self._advance(sentence, steps, whole=True)
+            self._advance(sentence, rate, steps, whole=True)
             if self._words is not None:
-                self._emit(self._words.finish(), self._words.words, steps)
+                self._emit(self._words.finish(), self._words.words, rate, steps)
             self._end(steps)
             self._words, self._read, self._searched = None, 0, 0
         elif self._front_end.speakable(sentence):
-            reader = self._front_end.pieces(words=self._tells_words)
+            reader = self._pieces()
             first, early = reader.push(sentence), reader.words
             pieces = _pieces(first, reader.finish())
             for ids, words in zip(pieces, _pieces(early, reader.words), strict=True):
                 if ids:
                     self.segments += 1
-                    steps += (Begin(whole=True), Ids(tuple(ids)), End())
+                    steps += (Begin(whole=True, rate=rate / 100), Ids(tuple(ids)), End())
                     self._tell(words)
 
-    def _emit(self, pieces: list[list[int]], words: list[list[Word]], steps: list[Step]) -> None:
+    def _pieces(self) -> PieceStream:
+        return self._front_end.pieces(words=self._tells_words, language=self._language)
+
+    def _emit(self, pieces: list[list[int]], words: list[list[Word]], rate: int, steps: list[Step]) -> None:
         for number, ids in enumerate(pieces):
             if number:
                 self._end(steps)
@@ -171,7 +189,7 @@ class Planner:
                 if not self._open:
                     self._open = True
                     self.segments += 1
-                    steps.append(Begin(whole=False))
+                    steps.append(Begin(whole=False, rate=rate / 100))
                 steps.append(Ids(tuple(ids)))
             if self._open:
                 self._tell(self._early)

@@ -11,6 +11,7 @@ from oscine_engine.checkpoint import synthetic
 from oscine_engine.events import Mode
 from oscine_engine.planner import Begin, End, Ids, Planner, Step
 from oscine_engine.text.front_end import FrontEnd
+from oscine_engine.text.pronunciations import Pronunciations
 from oscine_engine.text.tokenizer import Tokenizer
 
 TEXT = "Hello there, Dr. Smith! It is 3.5 degrees today… \n- 你好，今天天气很好。 Well? (Yes.) 🙂 End"
@@ -244,3 +245,25 @@ def test_many_messages_of_signs_take_bounded_time(front_end: FrontEnd) -> None:
         assert planner.push("🙂") == []
     assert time.perf_counter() - started < 5
     assert planner.push("So we go on from here, ") != []
+
+
+RATES = 'One two. <prosody rate="slow">Three. Four five</prosody> six.'
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+@given(cuts=cuts)
+@settings(max_examples=20, deadline=None)
+def test_a_segment_begins_at_the_rate_that_its_text_asks_for(front_end: FrontEnd, mode: Mode, cuts: list[int]) -> None:
+    steps = planned(front_end, mode, cut_up(RATES, cuts))
+    assert [step.rate for step in steps if isinstance(step, Begin)] == [1.0, 0.75, 0.75, 1.0]
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a_language_and_readings_hold_for_every_sentence(front_end: FrontEnd, mode: Mode) -> None:
+    def ids(text: str, **options: object) -> list[tuple[int, ...]]:
+        planner = Planner(front_end, mode, **options)  # type: ignore[arg-type]
+        return [ids for _, ids in segments([*planner.push(text), *planner.flush()])]
+
+    assert ids("15%. 20%.", language="zh") == ids("百分之十五。百分之二十。") != ids("15%. 20%.")
+    win = Pronunciations({"Nguyen": "win"})
+    assert ids("Nguyen came. Nguyen left.", pronunciations=win) == ids("win came. win left.")

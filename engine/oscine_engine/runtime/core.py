@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from oscine_engine.errors import InternalError, OscineError, Overloaded
 from oscine_engine.events import Audio, Done, Flushed, Stats
 from oscine_engine.figures import Figures, Standing, Tally
+from oscine_engine.options import FASTEST, SLOWEST
 from oscine_engine.planner import Begin, End, Ids, Step
 from oscine_engine.port import Deliver, Progress, Sounded, StreamOptions
 from oscine_engine.runtime import trace
@@ -27,6 +28,7 @@ from oscine_engine.runtime.lane import Lane, Segment
 from oscine_engine.runtime.listener import Listener
 from oscine_engine.runtime.stages import Chunk, Prospect, Stages
 from oscine_engine.runtime.stream import Stream, segment_seed
+from oscine_engine.runtime.tempo import Tempo
 from oscine_engine.scheduler.admission import Door, Limits, Pace
 from oscine_engine.scheduler.costs import CostModel
 from oscine_engine.scheduler.demand import Demand
@@ -134,8 +136,8 @@ class Core:
         with self._blaming(stream, "the text could not be taken"):
             for step in steps:
                 match step:
-                    case Begin(whole=whole):
-                        stream.writing = self._begin(stream, whole)
+                    case Begin(whole=whole, rate=rate):
+                        stream.writing = self._begin(stream, whole, rate)
                     case Ids(ids=ids):
                         assert stream.writing is not None
                         self.stages.add_text(stream.writing, ids)
@@ -515,8 +517,9 @@ class Core:
         stream.lane.credit = self._credit - stream.listener.ahead - stream.held_samples
         self._touch(stream)
 
-    def _begin(self, stream: Stream, whole: bool) -> Segment:
+    def _begin(self, stream: Stream, whole: bool, rate: float) -> Segment:
         segment = self._open_segment(stream, whole, segment_seed(stream.options.seed, stream.begun))
+        segment.tempo = Tempo(min(max(stream.options.speed * rate, SLOWEST), FASTEST))
         stream.begun += 1
         stream.lane.segments.append(segment)
         return segment

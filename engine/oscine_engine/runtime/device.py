@@ -48,7 +48,6 @@ from oscine_engine.runtime.measure import measure
 from oscine_engine.runtime.pages import PagePool
 from oscine_engine.runtime.stages import Stages
 from oscine_engine.runtime.stream import Stream
-from oscine_engine.runtime.tempo import Tempo
 from oscine_engine.runtime.trace import Observe
 from oscine_engine.runtime.voices import VoiceCache
 from oscine_engine.scheduler.admission import Limits, Pace
@@ -426,7 +425,6 @@ class Device:
             vocoder=self.vocoder.open(),
             guard=SegmentGuard(self._rules(stream), seed),
             draws=[(0, seed)],
-            tempo=Tempo(stream.options.speed),
         )
 
 

@@ -53,7 +53,9 @@ def read_amount(queue: list[Token], at: int, final: bool, context: Context) -> t
 
 def language_of(queue: list[Token], at: int, final: bool, context: Context) -> Language | None:
     """The language of a number that ends before `at`; None when it hangs on what is not here yet."""
-    own: Language = "zh" if context.in_chinese else context.language
+    if context.given in ("ja", "other"):
+        return context.given
+    own: Language = "zh" if context.in_chinese else context.language or context.given
     following = queue[at] if at < len(queue) else None
     if own == "ja":
         return "ja"

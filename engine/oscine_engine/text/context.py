@@ -44,11 +44,14 @@ class Context:
     """At or behind a bracket that a word runs into: f(x), book(s)."""
     equation: bool = False
     """An equals sign was read since the last pause."""
+    given: Language = ""
+    """Of the text, as whoever sent it says; "" if nobody does."""
 
     @property
     def in_chinese(self) -> bool:
-        """Chinese was said just now, or the sentence began with it: English words in it change nothing."""
-        return self.language == "zh" or (self.language == "en" and self.first == "zh")
+        """Chinese was said just now, or the sentence began with it: English words in it change nothing. A sentence of a
+        text that is said to be Chinese counts as if it had begun so."""
+        return self.language == "zh" or (self.language in ("", "en") and "zh" in (self.first, self.given))
 
     def advance(self, first: Token, last: Token, read: list[Item]) -> None:
         """Go on behind tokens `first` to `last`, which were read as `read`."""

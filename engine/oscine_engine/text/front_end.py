@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from oscine_engine.text.characters import GREEK
+from oscine_engine.text.context import Language
 from oscine_engine.text.incremental import PieceStream, WordStream
 from oscine_engine.text.render import PhoneRenderer, PlainRenderer, Renderer
 from oscine_engine.text.scan import Kind, Scanner
@@ -11,6 +12,9 @@ from oscine_engine.text.tokenizer import Tokenizer
 from oscine_engine.text.word_sounds import WordReader
 
 Rules = Literal["plain", "phones"]
+
+_GIVEN: dict[str, Language] = {"": "", "en": "en", "zh": "zh", "ja": "ja"}
+"""What the front end knows of a language; of others, that it reads none of their numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +37,11 @@ class FrontEnd:
         """A fresh incremental reader of one text in one piece."""
         return WordStream(self._renderer())
 
-    def pieces(self, *, words: bool = False) -> PieceStream:
+    def pieces(self, *, words: bool = False, language: str | None = None) -> PieceStream:
         """A fresh incremental reader of one sentence, which cuts it where it is too long for one segment. words: it
-        also tells the words of each piece."""
-        return PieceStream(self._renderer(), reader=WordReader(self.rules) if words else None)
+        also tells the words of each piece. language: of the text, if somebody says so."""
+        reader = WordReader(self.rules) if words else None
+        return PieceStream(self._renderer(), reader=reader, language=_GIVEN.get(language or "", "other"))
 
     def warm(self) -> None:
         """Load what the first sentence would otherwise wait for (dictionaries, about 0.5 s once a process)."""

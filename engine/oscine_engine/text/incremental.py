@@ -2,6 +2,7 @@
 
 import math
 
+from oscine_engine.text.context import Language
 from oscine_engine.text.items import Item
 from oscine_engine.text.pieces import LONGEST_S, Cutter
 from oscine_engine.text.render import Renderer
@@ -21,9 +22,15 @@ class PieceStream:
     words: those settled by the last call, a list for each of the pieces that it gave; all empty without a reader.
     """
 
-    def __init__(self, renderer: Renderer, longest_s: float = LONGEST_S, reader: WordReader | None = None) -> None:
+    def __init__(
+        self,
+        renderer: Renderer,
+        longest_s: float = LONGEST_S,
+        reader: WordReader | None = None,
+        language: Language = "",
+    ) -> None:
         self._scanner = Scanner()
-        self._verbaliser = Verbaliser(sources=reader is not None)
+        self._verbaliser = Verbaliser(sources=reader is not None, language=language)
         self._cutter = Cutter(longest_s)
         self._renderer = renderer
         self._reader = reader

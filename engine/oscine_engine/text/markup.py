@@ -10,7 +10,7 @@ to them.
 | code between ``` and ``` or ~~~ and ~~~ | a newline |
 | `<think>`, `<tool_call>` and the like, to the closing tag | a newline |
 | `<!-- comment -->` | nothing |
-| `<break/>`, `<sub alias>`, `<phoneme>`, `<say-as>`, `<br>` | see `ssml.py` |
+| `<break/>`, `<sub alias>`, `<phoneme>`, `<say-as>`, `<br>`, `<prosody rate>` | see `ssml.py` |
 | `[text](target)`, `![text](target)` | `[text]`, `![text]` |
 | `word[3]`, `[^3]`, `【4†source】` | `word`, nothing, nothing: marks of sources |
 | `- [ ] task`, `- [x] task` | `- task` |
@@ -23,9 +23,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from oscine_engine.text.ssml import read_tag
+from oscine_engine.text import rate
+from oscine_engine.text.ssml import read_prosody, read_tag
 
-_SPECIAL = re.compile(r"[<\[\]&\\`~^【$]")
+_SPECIAL = re.compile(rf"[<\[\]&\\`~^【$]|{rate.MARKS.pattern}")
 _BLOCK_NAMES = (
     "think|thinking|thought|reasoning|scratchpad|reflection|tool|tools|tool_call|tool_calls|tool_use|tool_code|tool_response|"
     "tool_result|tool_results|function|functions|function_call|function_calls|function_results|invoke|script|style"
@@ -69,6 +70,8 @@ _PART_OF_TILDES = re.compile(r"~{1,3}|~~~[A-Za-z0-9+_-]{0,20}[ \t]*")
 _COMMENT_END = "-->"
 _QUIET_ENDS = (_COMMENT_END, "</sub>", "</phoneme>")
 _ELEMENT_LIMIT = 600
+_DEEPEST = 16
+"""Parts with a rate of their own inside each other."""
 _RECENT = 40
 
 
@@ -95,6 +98,8 @@ class Markup:
         self._formula = False
         """Between the dollar signs of a formula."""
         self._recent = "\n"
+        self._rates = [100]
+        """Of the parts around, in percent, from the outside in. They outlast a flush."""
 
     @property
     def held(self) -> str:
@@ -127,9 +132,7 @@ class Markup:
                 break
             self._put(text[at : special.start()], out)
             at = special.start()
-            found = (
-                self._dollar(text, at, final) if text[at] == "$" else _READERS[text[at]](text, at, self._recent, final)
-            )
+            found = self._found(text, at, final)
             if not found.length and not final:
                 break
             self._put(found.left if found.length else text[at], out)
@@ -137,6 +140,31 @@ class Markup:
             at += max(1, found.length)
         self._held = text[at:]
         return "".join(out)
+
+    def _found(self, text: str, at: int, final: bool) -> _Found:
+        match text[at]:
+            case "$":
+                return self._dollar(text, at, final)
+            case "<" if (found := self._prosody(text, at, final)) is not None:
+                return found
+            case character if character in _READERS:
+                return _READERS[character](text, at, self._recent, final)
+        return _Found(1, "")
+
+    def _prosody(self, text: str, at: int, final: bool) -> _Found | None:
+        """A tag that changes the rate, as the mark of a change if it is one; None for anything else."""
+        tag = read_prosody(text[at : at + _ELEMENT_LIMIT], final)
+        if tag is None or not tag.length:
+            # What may become one may become something else as well, which waits as long.
+            return None if tag is None else _MORE
+        before = self._rates[-1]
+        if tag.closes:
+            if len(self._rates) > 1:
+                self._rates.pop()
+        elif not tag.empty and len(self._rates) < _DEEPEST:
+            self._rates.append(rate.read_rate(tag.rate, before))
+        now = self._rates[-1]
+        return _Found(tag.length, rate.mark(now) if now != before else "")
 
     def _put(self, text: str, out: list[str]) -> None:
         if text:

@@ -31,6 +31,7 @@ import unicodedata
 from oscine_engine.text.breaks import may_part
 from oscine_engine.text.markup import Markup
 from oscine_engine.text.pronunciations import Pronunciations
+from oscine_engine.text.rate import MARKS, of_mark
 
 _WIDE_MARKS = frozenset("。！？｡‼⁇⁈⁉")
 _MARKS = ".!?…"
@@ -69,13 +70,19 @@ _RECENT = 60
 
 class SentenceStream:
     """One session's text without what is never said (`markup.py`), cut into sentences. For every way of cutting a text
-    into pushes the sentences are the same."""
+    into pushes the sentences are the same.
+
+    rate: of what is pending, in percent of the voice's own (`rate.py`); a change of it ends a sentence. rates: of each
+    of the sentences that the last call finished.
+    """
 
     def __init__(self, longest_s: float = 20.0, pronunciations: Pronunciations | None = None) -> None:
         """pronunciations: what is read in place of a user's words."""
         self._markup = Markup()
         self._words = None if pronunciations is None else pronunciations.stream()
         self._splitter = Splitter(longest_s)
+        self.rate = 100
+        self.rates: list[int] = []
 
     @property
     def pending(self) -> str:
@@ -100,14 +107,30 @@ class SentenceStream:
     def push(self, text: str) -> list[str]:
         """Sentences that `text` finishes, with the blanks behind them."""
         text = self._markup.push(text)
-        return self._splitter.push(text if self._words is None else self._words.push(text))
+        self.rates = []
+        return self._split(text if self._words is None else self._words.push(text))
 
     def flush(self) -> list[str]:
-        """What is left, as a last sentence, even if it has nothing to say; the stream is as new afterwards."""
+        """What is left, as a last sentence, even if it has nothing to say; the stream is as new afterwards, but for its
+        rate."""
         rest = self._markup.flush()
         if self._words is not None:
             rest = self._words.push(rest) + self._words.flush()
-        return self._splitter.push(rest) + self._splitter.flush()
+        self.rates = []
+        return self._split(rest) + self._rated(self._splitter.flush())
+
+    def _split(self, text: str) -> list[str]:
+        """The sentences that `text` finishes. Where the rate changes the one before is over."""
+        at, sentences = 0, list[str]()
+        for change in MARKS.finditer(text):
+            sentences += self._rated(self._splitter.push(text[at : change.start()]))
+            sentences += self._rated(self._splitter.flush())
+            self.rate, at = of_mark(change[0]), change.end()
+        return sentences + self._rated(self._splitter.push(text[at:]))
+
+    def _rated(self, sentences: list[str]) -> list[str]:
+        self.rates += [self.rate] * len(sentences)
+        return sentences
 
 
 class Splitter:

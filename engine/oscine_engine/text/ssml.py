@@ -7,8 +7,9 @@
 | `<phoneme alphabet="arpabet" ph="HH AH0 L OW1">…</phoneme>`, `alphabet="pinyin" ph="hao3"` | pronunciation marks |
 | `<say-as interpret-as="characters">…</say-as>`, `digits`, `telephone`, `ordinal` | the content, as it is said so |
 | `</p>`, `</s>`, `<br>`, `<li>`, `<div>`, `<h1>`, … | a newline |
+| `<prosody rate="slow">…</prosody>`, `rate="120%"`, `rate="-20%"` | the content, said at that rate (`rate.py`) |
 
-All other tags go without a word (`speak`, `prosody`, `emphasis`, `voice`, …), and their content is read. Nothing here
+All other tags go without a word (`speak`, `emphasis`, `voice`, …), and their content is read. Nothing here
 is ever an error: an alphabet or a syllable that is not known leaves the content of the tag to be read as it is written.
 """
 
@@ -22,6 +23,7 @@ _ATTRIBUTES = r"""(?:\s+[A-Za-z_][\w:.-]*\s*=\s*(?:"[^"<>]*"|'[^'<>]*'))*\s*"""
 _NAMES = "break|sub|phoneme|say-as"
 _LINES = "p|s|br|li|ul|ol|div|tr|h[1-6]"
 _OPEN = re.compile(rf"<({_NAMES})({_ATTRIBUTES})(/?)>", re.IGNORECASE)
+_PROSODY = re.compile(rf"<(/)?prosody(?:({_ATTRIBUTES})(/?))>", re.IGNORECASE)
 _LINE = re.compile(rf"</?(?:{_LINES})(?:{_ATTRIBUTES})/?>", re.IGNORECASE)
 _PART = re.compile(r"""</?[A-Za-z][A-Za-z0-9-]*(?:\s[^<>]*)?/?""")
 _KNOWN = (*_NAMES.split("|"), "p", "s", "br", "li", "ul", "ol", "div", "tr", *(f"h{n}" for n in range(1, 7)))
@@ -46,6 +48,30 @@ class Tag:
 
 
 _MORE = Tag(0, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Prosody:
+    """A tag that begins or ends a part with a rate of its own. rate: as it is written, "" for none. empty: it ends
+    where it begins. Length 0: more is needed."""
+
+    length: int
+    closes: bool = False
+    rate: str = ""
+    empty: bool = False
+
+
+def read_prosody(text: str, final: bool) -> Prosody | None:
+    """The tag `prosody` at the start of `text`; None for anything else."""
+    if (match := _PROSODY.match(text)) is not None:
+        given = _given(match[2] or "")
+        return Prosody(match.end(), bool(match[1]), given.get("rate", ""), bool(match[3]))
+    rest = text[: _LONGEST_TAG + 1].lower()
+    if final or len(rest) > _LONGEST_TAG:
+        return None
+    name = rest.removeprefix("</").removeprefix("<")
+    begun = "prosody".startswith(name) or (name.startswith("prosody") and _PART.fullmatch(rest) is not None)
+    return Prosody(0) if begun and not name[7:8].isalnum() else None
 
 
 def read_tag(text: str, final: bool) -> Tag | None:

@@ -24,7 +24,7 @@ from oscine_engine.text.abbreviations import (
 from oscine_engine.text.amounts import language_of, read_amount, spoken
 from oscine_engine.text.characters import GREEK
 from oscine_engine.text.chunks import of_letters, with_power
-from oscine_engine.text.context import Context
+from oscine_engine.text.context import Context, Language
 from oscine_engine.text.items import Item, Source, Spoken, letters, words
 from oscine_engine.text.readings_en import MONTHS_SHORT
 from oscine_engine.text.readings_zh import counted
@@ -50,12 +50,17 @@ _NOTHING: tuple[int, list[Item]] = (0, [])
 
 
 class Verbaliser:
-    """Turns tokens into items; keeps tokens whose reading hangs on what follows. sources: items say what they read."""
+    """Turns tokens into items; keeps tokens whose reading hangs on what follows. sources: items say what they read.
 
-    def __init__(self, *, sources: bool = False) -> None:
+    language: of the text, "" where it is to be seen from its script. In one that is neither English nor Chinese numbers
+    and shortened words stay as they are written.
+    """
+
+    def __init__(self, *, sources: bool = False, language: Language = "") -> None:
         self._queue: list[Token] = []
         self._sources = sources
-        self._context = Context()
+        self._language = language
+        self._context = Context(given=language)
 
     def push(self, tokens: list[Token]) -> list[Item]:
         """Items that `tokens` complete."""
@@ -65,7 +70,7 @@ class Verbaliser:
     def finish(self) -> list[Item]:
         """All that is left; as new afterwards."""
         items = self._take(final=True)
-        self._context = Context()
+        self._context = Context(given=self._language)
         return items
 
     def _take(self, final: bool) -> list[Item]:
@@ -125,6 +130,8 @@ def _read_chunk(queue: list[Token], at: int, final: bool, context: Context) -> t
     lower = chunk.lower()
     if has_digits(chunk):
         return read_amount(queue, at, final, context)
+    if context.given in ("ja", "other"):
+        return 1, [Item(Spoken.WORD, chunk)]
     if chunk in ("µ", "Ω") and at + 1 < len(queue) and queue[at + 1].kind is Kind.OTHER:
         return 1, [Item(Spoken.OTHER, "μ" if chunk == "µ" else "Ω")]
     if (lower in WHOLE or (lower in WHOLE_CHINESE and context.han)) and lower not in ("e.g", "i.e", "etc"):

@@ -81,8 +81,8 @@ def speak_request(steps: Sequence[Step], *, mark: bool, end: bool) -> pb.StreamR
 def _steps(steps: Sequence[Step]) -> Iterator[pb.Step]:
     for step in steps:
         match step:
-            case Begin(whole=whole):
-                yield pb.Step(begin=pb.Begin(whole=whole))
+            case Begin(whole=whole, rate=rate):
+                yield pb.Step(begin=pb.Begin(whole=whole, rate=rate))
             case Ids(ids=ids):
                 yield pb.Step(ids=pb.Ids(ids=ids))
             case End():
@@ -95,7 +95,7 @@ def steps(messages: Iterable[pb.Step]) -> list[Step]:
     for message in messages:
         match message.WhichOneof("step"):
             case "begin":
-                found.append(Begin(whole=message.begin.whole))
+                found.append(Begin(message.begin.whole, message.begin.rate))
             case "ids":
                 found.append(Ids(tuple(message.ids.ids)))
             case "end":

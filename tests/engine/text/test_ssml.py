@@ -1,5 +1,8 @@
 """Tags of SSML and a user's words, in text that arrives in any pieces."""
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -114,3 +117,49 @@ def test_a_word_that_may_go_on_does_not_make_a_sentence_unfinished() -> None:
 def test_a_lexicon_out_of_range_is_refused(readings: dict[str, str]) -> None:
     with pytest.raises(InvalidInput, match="lexicon"):
         Pronunciations(readings)
+
+
+RATED = [
+    ('<prosody rate="slow">One. Two.</prosody> Three.', [("One. ", 75), ("Two.", 75), (" Three.", 100)]),
+    ('<speak><prosody rate="100%">One. Two.</prosody></speak>', [("<speak>One. ", 100), ("Two.</speak>", 100)]),
+    ('Say <prosody rate="x-fast">this</prosody> now.', [("Say ", 100), ("this", 150), (" now.", 100)]),
+    ('<prosody rate="80%">a <prosody rate="+50%">b</prosody> c</prosody>', [("a ", 80), ("b", 120), (" c", 80)]),
+    ('<prosody rate="1000%">a</prosody><prosody rate="1%">b</prosody>', [("a", 200), ("b", 50)]),
+    ('<prosody pitch="high">a</prosody> b', [("a b", 100)]),
+    ('<prosody rate="quick">a</prosody> b', [("a b", 100)]),
+    ("a</prosody> b", [("a b", 100)]),
+    ('a <prosody rate="1.2"/>b', [("a b", 100)]),
+    ('a <prosody rate="1.2">b', [("a ", 100), ("b", 120)]),
+    ("a \U000f004b b", [("a  b", 100)]),
+    ("a < b, <prose> c", [("a < b, <prose> c", 100)]),
+]
+
+
+def rated(pieces: Sequence[str]) -> list[tuple[str, int]]:
+    stream, found = SentenceStream(), []
+    for piece in pieces:
+        found += zip(stream.push(piece), stream.rates, strict=True)
+    found += zip(stream.flush(), stream.rates, strict=True)
+    return found
+
+
+@pytest.mark.parametrize(("text", "wanted"), RATED)
+def test_a_rate_counts_for_what_it_stands_around(text: str, wanted: list[tuple[str, int]]) -> None:
+    assert rated([text]) == wanted
+    assert rated(list(text)) == wanted
+
+
+@given(st.sampled_from(RATED), st.lists(st.integers(0, 80), max_size=4))
+def test_any_cut_gives_the_same_rates(case: tuple[str, object], cuts: list[int]) -> None:
+    text = case[0]
+    places = sorted({0, len(text), *(min(cut, len(text)) for cut in cuts)})
+    assert rated([text[a:b] for a, b in pairwise(places)]) == case[1]
+
+
+def test_a_rate_outlasts_a_flush() -> None:
+    """Whoever pauses inside a slow part goes on slowly."""
+    stream = SentenceStream()
+    stream.push('<prosody rate="slow">One')
+    assert (stream.flush(), stream.rates) == (["One"], [75])
+    stream.push(" two</prosody> three")
+    assert (stream.flush(), stream.rates) == ([" three"], [100])

@@ -1,6 +1,7 @@
 """What goes over the socket between the two processes comes out as it went in."""
 
 import inspect
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -10,15 +11,18 @@ from hypothesis import strategies as st
 from oscine_engine import errors
 from oscine_engine.errors import InternalError, OscineError, Overloaded, Unavailable
 from oscine_engine.events import Audio, Done, Flushed, Stats
+from oscine_engine.options import LANGUAGES, Knobs
 from oscine_engine.planner import Begin, End, Ids, Step
-from oscine_engine.port import PortEvent, Progress, Sounded, StreamOptions
+from oscine_engine.port import HeardVoice, PortEvent, Progress, Sounded, StreamOptions
 from oscine_proto.oscine.unit.v1 import unit_pb2 as pb
 from oscine_service.unit import wire
 
 COUNTS = st.integers(0, 2**32 - 1)
 SECONDS = st.floats(0, 1e9)
 STEPS = st.one_of(
-    st.builds(Begin, whole=st.booleans()), st.builds(Ids, st.lists(COUNTS, max_size=9).map(tuple)), st.builds(End)
+    st.builds(Begin, whole=st.booleans(), rate=st.floats(0.5, 2)),
+    st.builds(Ids, st.lists(COUNTS, max_size=9).map(tuple)),
+    st.builds(End),
 )
 STATS = st.builds(
     Stats, SECONDS, COUNTS, COUNTS, st.none() | SECONDS, st.none() | SECONDS, COUNTS, SECONDS, COUNTS, SECONDS
@@ -31,9 +35,46 @@ EVENTS = st.one_of(
 )
 
 
-@given(st.builds(StreamOptions, voice=st.text(), seed=st.integers(0, 2**63 - 1), trim=st.booleans()))
+KNOBS = st.builds(
+    Knobs,
+    temperature=st.none() | st.floats(0.1, 2),
+    top_p=st.none() | st.floats(0.01, 1),
+    top_k=st.none() | st.integers(1, 100),
+    repetition_window=st.none() | st.integers(0, 100),
+    repetition_limit=st.none() | st.integers(1, 100),
+)
+
+
+@given(
+    st.builds(
+        StreamOptions,
+        voice=st.text(),
+        seed=st.integers(0, 2**63 - 1),
+        trim=st.booleans(),
+        owner=st.text(),
+        instruction=st.none() | st.text(),
+        cross_lingual=st.none() | st.booleans(),
+        language=st.none() | st.sampled_from(LANGUAGES),
+        speed=st.floats(0.5, 2),
+        knobs=KNOBS,
+        word_times=st.booleans(),
+    )
+)
 def test_options(options: StreamOptions) -> None:
-    assert wire.options(wire.open_request(options).open) == options
+    assert wire.options(sent(wire.open_request(options)).open) == options
+
+
+@pytest.mark.parametrize("language", [None, "en", "zh"])
+def test_a_recording_keeps_every_bit(language: Literal["en", "zh"] | None) -> None:
+    samples = np.random.default_rng(0).standard_normal(2000).astype(np.float32)
+    heard = HeardVoice(samples, 44100, "what was said", language)
+    back = wire.options(sent(wire.open_request(StreamOptions("", 1, reference=heard))).open).reference
+    assert back is not None and np.array_equal(back.samples, samples) and back.samples.dtype == np.float32
+    assert (back.rate, back.transcript, back.language) == (44100, "what was said", language)
+
+
+def sent(message: pb.StreamRequest) -> pb.StreamRequest:
+    return pb.StreamRequest.FromString(message.SerializeToString())
 
 
 @given(st.lists(STEPS, max_size=9), st.booleans(), st.booleans())

@@ -431,14 +431,18 @@ class Begin(google.protobuf.message.Message):
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
     WHOLE_FIELD_NUMBER: builtins.int
+    RATE_FIELD_NUMBER: builtins.int
     whole: builtins.bool
     """Its text arrives complete."""
+    rate: builtins.float
+    """That its text asks for, times the stream's own."""
     def __init__(
         self,
         *,
         whole: builtins.bool = ...,
+        rate: builtins.float = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["whole", b"whole"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["rate", b"rate", "whole", b"whole"]) -> None: ...
 
 Global___Begin: typing_extensions.TypeAlias = Begin
 

@@ -1,0 +1,46 @@
+"""Speaking rates that a text asks for itself, `<prosody rate="…">`, on their way through it.
+
+A change is written into the text as one character, which stands for the rate from there on, in percent of the voice's
+own. No text can bring such a character along: `Markup`, which writes them, leaves out those that come to it. They go
+no further than `SentenceStream`, where a change ends the sentence before it.
+
+    x-slow 50 %, slow 75 %, medium 100 %, fast 125 %, x-fast 150 %
+    80%           of the voice's own rate, wherever it stands
+    +10%, -20%    of the rate around it
+    1.2           as 120%
+
+Rates are kept within 50 % and 200 %. What is no rate changes nothing.
+"""
+
+import re
+
+SLOWEST, FASTEST = 50, 200
+_FIRST = 0xF0000
+"""Of a plane that is for private use: nothing is ever said of it."""
+MARKS = re.compile(f"[{chr(_FIRST)}-{chr(_FIRST + FASTEST)}]")
+_NAMED = {"x-slow": 50, "slow": 75, "medium": 100, "default": 100, "fast": 125, "x-fast": 150}
+_NUMBER = re.compile(r"\s*([+-]?)(\d{1,4}(?:\.\d{1,4})?)(%?)\s*")
+
+
+def mark(percent: int) -> str:
+    """What stands in the text for a change to this rate."""
+    return chr(_FIRST + percent)
+
+
+def of_mark(character: str) -> int:
+    """The rate in percent."""
+    return ord(character) - _FIRST
+
+
+def read_rate(written: str, around: int) -> int:
+    """The rate in percent that an attribute asks for, inside a part that is said at `around`."""
+    name = written.strip().lower()
+    if name in _NAMED:
+        return _NAMED[name]
+    match = _NUMBER.fullmatch(written)
+    if match is None:
+        return around
+    number = float(match[2]) * (1 if match[3] else 100)
+    if match[1]:
+        number = around * (1 + (number if match[1] == "+" else -number) / 100)
+    return min(max(round(number), SLOWEST), FASTEST)
