@@ -20,6 +20,13 @@ class Server:
     http_port: int | None = setting(
         8080, "port of HTTP and WebSocket; 0 picks a free one, none turns them off", parse.port_or_none, metavar="PORT"
     )
+    openai_voices: tuple[str, ...] = setting(
+        (),
+        "voices that names in OpenAI's API stand for, such as alloy=anna",
+        parse.pairs,
+        metavar="NAME=VOICE[,NAME=VOICE...]",
+        shown="each of OpenAI's names stands for one of the model's voices",
+    )
     grace: float = setting(
         30.0,
         "how long running calls may take to end after SIGTERM or SIGINT; a second signal cuts them off",

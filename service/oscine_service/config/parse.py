@@ -31,6 +31,16 @@ def names(value: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in value.split(",") if name.strip())
 
 
+def pairs(value: str) -> tuple[str, ...]:
+    """NAME=VALUE, separated by commas."""
+    found = names(value)
+    for pair in found:
+        name, equals, rest = pair.partition("=")
+        if not (name.strip() and equals and rest.strip()):
+            raise argparse.ArgumentTypeError(f"{pair!r} is not of the form NAME=VALUE")
+    return found
+
+
 def port(value: str) -> int:
     if not value.isdecimal() or int(value) > 65535:
         raise argparse.ArgumentTypeError(f"{value!r} is not a port: use a number from 0 to 65535")
