@@ -1,11 +1,14 @@
 """G.711: 16-bit samples <-> 8-bit codes of mu-law and A-law, as ITU-T's reference software (G.191) has them."""
 
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from oscine_codecs import pcm
+
+Integers: TypeAlias = npt.NDArray[np.signedinteger[Any]]
 
 _SEGMENTS, _STEPS = np.divmod(np.arange(128, dtype=np.int64), 16)
 """Of each step of the staircase, smallest first: its segment, and its place within that."""
@@ -32,7 +35,7 @@ class Law:
         return self.values[np.frombuffer(data, np.uint8)].astype(np.float32) / np.float32(pcm.SCALE)
 
 
-def _law(name: str, starts: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64], flip: int) -> Law:
+def _law(name: str, starts: Integers, sizes: Integers, flip: int) -> Law:
     """starts [128]: magnitude, of 16 bits, at which each step begins; sizes [128]: the magnitude it is decoded to.
     flip: bits of the code that are sent inverted, the sign bit being set for what is not negative."""
     samples = np.arange(65536, dtype=np.uint16).view(np.int16).astype(np.int64)

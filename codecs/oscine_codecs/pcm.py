@@ -56,3 +56,10 @@ def decode(data: bytes) -> Samples:
     if len(data) % 2:
         raise CodecError(f"16-bit PCM needs an even number of bytes, got {len(data)}")
     return np.frombuffer(data, dtype="<i2").astype(np.float32) / np.float32(SCALE)
+
+
+def decode_f32(data: bytes) -> Samples:
+    """4n bytes -> float32 samples [n]. Raises CodecError on another number of bytes."""
+    if len(data) % 4:
+        raise CodecError(f"PCM of 32-bit floats needs a multiple of four bytes, got {len(data)}")
+    return np.frombuffer(data, dtype="<f4").astype(np.float32, copy=False)

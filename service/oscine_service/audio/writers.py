@@ -183,6 +183,11 @@ def takes_long(format: Format) -> bool:
     return format.encoding not in PLAIN or format.sample_rate != SAMPLE_RATE
 
 
+def has_head(format: Format) -> bool:
+    """Whether `whole` makes something else of it than a stream: a file whose head says how long the sound is."""
+    return format.encoding in (Encoding.FLAC, Encoding.MP3) or format.container is Container.WAV
+
+
 def whole(format: Format, samples: Samples) -> bytes:
     """A whole file, or what a stream would have been, of samples [n] at SAMPLE_RATE: heads say how long the sound is.
 

@@ -1,0 +1,31 @@
+"""Reading what a client sends, as long as it sends it and no more than is taken."""
+
+import asyncio
+
+from starlette.requests import Request
+
+from oscine_engine.errors import Idle, InvalidInput
+
+PATIENCE_S = 30.0
+"""For all of a body to come."""
+
+
+class TooLarge(InvalidInput):
+    """A body has more bytes than are taken."""
+
+    code = "too_large"
+    http = 413
+
+
+async def read(request: Request, at_most: int) -> bytes:
+    """Raises TooLarge beyond `at_most` bytes, and Idle where the rest does not come."""
+    data = bytearray()
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            async for piece in request.stream():
+                data += piece
+                if len(data) > at_most:
+                    raise TooLarge(f"the body has more than {at_most} bytes")
+    except TimeoutError as error:
+        raise Idle(f"the body did not come within {PATIENCE_S:g} s") from error
+    return bytes(data)

@@ -1,0 +1,119 @@
+"""OpenAI's speech API: `POST /v1/audio/speech` and `GET /v1/models`."""
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from oscine_codecs import pcm
+from oscine_engine.front import Front
+from oscine_service.audio import Encoding, Format, has_head, whole
+from oscine_service.conversation import Audio, Calls, Config, Conversation, Done, Text
+from oscine_service.errors import KNOWN
+from oscine_service.http import body, openai_names
+from oscine_service.http.errors import envelope
+from oscine_service.http.openai_names import MODELS, UnknownModel
+from oscine_service.http.openai_request import BadField, parse
+from oscine_service.http.streaming import Spoken
+from oscine_service.limits import Limits
+
+MAX_BODY_BYTES = 1 << 20
+SAMPLES = Format(Encoding.PCM_F32)
+"""What a file is made of that cannot be begun before its end."""
+CREATED = 1767225600
+"""When the models were, for clients that want to know: the first day of 2026."""
+
+
+def routes(front: Front, limits: Limits, calls: Calls, voices: Mapping[str, str]) -> list[Route]:
+    """voices: which of the front's a name in a request stands for, where that is set."""
+    voice_of = openai_names.voices(front.voices, voices)
+    models = {name: _model(name) for name in MODELS}
+
+    async def speech(request: Request) -> Response:
+        if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
+            raise BadField("send the request as JSON, with the header Content-Type: application/json")
+        asked = parse(await body.read(request, MAX_BODY_BYTES), voice_of)
+        entire = not asked.stream and has_head(asked.format)
+        config = Config(asked.session, SAMPLES if entire else asked.format)
+        opening = Conversation.open(front, config, limits, calls)
+        if asked.events:
+            return Spoken(opening, lambda talk: _events(talk, asked.text), "text/event-stream")
+        if asked.stream:
+            return Spoken(opening, lambda talk: _bytes(talk, asked.text), asked.format.media_type)
+        response: Spoken
+
+        async def file(talk: Conversation) -> AsyncIterator[bytes]:
+            data = b"".join([data async for data in _bytes(talk, asked.text)])
+            if entire:
+                data = await asyncio.to_thread(whole, asked.format, pcm.decode_f32(data))
+            response.headers["content-length"] = str(len(data))
+            yield data
+
+        response = Spoken(opening, file, asked.format.media_type)
+        return response
+
+    async def listed(request: Request) -> Response:
+        return JSONResponse({"object": "list", "data": list(models.values())})
+
+    async def one(request: Request) -> Response:
+        if (name := request.path_params["name"]) not in models:
+            raise UnknownModel(f"there is no model {name!r}; there are {', '.join(MODELS)}")
+        return JSONResponse(models[name])
+
+    return [
+        Route("/v1/audio/speech", speech, methods=["POST"]),
+        Route("/v1/models", listed, methods=["GET"]),
+        Route("/v1/models/{name}", one, methods=["GET"]),
+    ]
+
+
+async def _replies(talk: Conversation, text: str) -> AsyncIterator[Audio | Done]:
+    await talk.put(Text(text))
+    await talk.end()
+    async for reply in talk:
+        if isinstance(reply, Audio | Done):
+            yield reply
+
+
+async def _bytes(talk: Conversation, text: str) -> AsyncIterator[bytes]:
+    async for reply in _replies(talk, text):
+        if isinstance(reply, Audio):
+            yield b"".join(reply.frames)
+
+
+async def _events(talk: Conversation, text: str) -> AsyncIterator[bytes]:
+    begun = False
+    try:
+        async for reply in _replies(talk, text):
+            if isinstance(reply, Audio) and (data := b"".join(reply.frames)):
+                begun = True
+                yield _event({"type": "speech.audio.delta", "audio": base64.b64encode(data).decode()})
+            elif isinstance(reply, Done):
+                yield _event({"type": "speech.audio.done", "usage": _usage(len(text), reply.stats.speech_tokens)})
+    except KNOWN as error:
+        # Told in words where no status can tell it any more; and the connection is cut behind it, for who does not read
+        # them.
+        if begun:
+            yield b"data: " + bytes(envelope(error).body) + b"\n\n"
+        raise
+
+
+def _event(data: dict[str, Any]) -> bytes:
+    return b"data: " + json.dumps(data, separators=(",", ":")).encode() + b"\n\n"
+
+
+def _usage(characters: int, speech_tokens: int) -> dict[str, int]:
+    return {
+        "input_tokens": characters,
+        "output_tokens": speech_tokens,
+        "total_tokens": characters + speech_tokens,
+    }
+
+
+def _model(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": CREATED, "owned_by": "oscine"}

@@ -1,0 +1,241 @@
+"""The body of `POST /v1/audio/speech` -> what it asks. Pure; every refusal is a `BadField` that names the field."""
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from oscine_engine.errors import InvalidInput
+from oscine_engine.events import Mode, SessionRequest
+from oscine_engine.front import MAX_SEED
+from oscine_service.audio import SAMPLE_RATE, Container, Encoding, Format
+from oscine_service.http.openai_names import MODELS, UnknownModel
+
+T = TypeVar("T")
+
+MAX_INPUT = 4096
+"""Characters, as OpenAI has it."""
+MAX_INSTRUCTIONS = 4096
+MAX_VOICE = 200
+FORMATS = {
+    "mp3": (Encoding.MP3, Container.RAW),
+    "opus": (Encoding.OPUS, Container.OGG),
+    "aac": (Encoding.AAC, Container.RAW),
+    "flac": (Encoding.FLAC, Container.RAW),
+    "wav": (Encoding.PCM16, Container.WAV),
+    "pcm": (Encoding.PCM16, Container.RAW),
+}
+DEFAULT_FORMAT = "mp3"
+STREAM_FORMATS = ("audio", "sse")
+
+
+FIELDS: dict[str, str] = {
+    "model": "One of those that `/v1/models` lists.",
+    "input": "The text to speak.",
+    "voice": "A voice of this service, one of OpenAI's names, which stand for such, or an object with such an `id`.",
+    "instructions": "How to speak, in plain words, for models that were trained to follow them.",
+    "response_format": "`opus` comes in Ogg, `aac` in ADTS frames, `wav` and `pcm` are 16-bit little-endian; all mono.",
+    "speed": "1 is as the voice speaks.",
+    "stream_format": "`audio`: the bytes themselves. `sse`: server-sent events that carry them in base64.",
+    "stream": "Not of OpenAI: false waits for the end, and sends a file whose head says how long it is.",
+    "sample_rate": "Not of OpenAI: in Hz.",
+    "language": "Not of OpenAI: of the text, as ISO 639-1 has it. Seen from its script where it is left out.",
+    "seed": "Not of OpenAI: the same request with the same seed is spoken the same way.",
+}
+"""All there are, and what they say."""
+
+
+class BadField(InvalidInput):
+    """A field of the body cannot be served as it stands. param: its name, None for the body as a whole."""
+
+    def __init__(self, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.param = param
+
+
+@dataclass(frozen=True, slots=True)
+class Speech:
+    """What one request asks. events: as server-sent events. stream: as it is spoken, else whole, once it all is."""
+
+    text: str
+    session: SessionRequest
+    format: Format
+    events: bool
+    stream: bool
+
+
+def parse(body: bytes, voice_of: Callable[[str], str]) -> Speech:
+    """`voice_of`: the voice that a name in a request stands for. Raises BadField and UnknownModel."""
+    fields = _object(body)
+    if unknown := [name for name in fields if name not in FIELDS]:
+        raise BadField(f"{unknown[0]!r} is no field of this request; there are {', '.join(FIELDS)}", unknown[0])
+    model = _text(fields, "model", _required)
+    if model not in MODELS:
+        raise UnknownModel(f"model: there is no {model!r}; use one of {', '.join(MODELS)}")
+    format = _choice(fields, "response_format", tuple(FORMATS), DEFAULT_FORMAT)
+    encoding, container = FORMATS[format]
+    with _about("sample_rate"):
+        written = Format(encoding, _whole(fields, "sample_rate", SAMPLE_RATE), 0, container)
+    events = _choice(fields, "stream_format", STREAM_FORMATS, STREAM_FORMATS[0]) == "sse"
+    stream = _typed(fields, "stream", bool, "true or false", True)
+    if events and not stream:
+        raise BadField("stream: server-sent events are a stream; leave it out, or leave stream_format out", "stream")
+    return Speech(_input(fields), _session(fields, voice_of), written, events, stream)
+
+
+def _session(fields: Mapping[str, Any], voice_of: Callable[[str], str]) -> SessionRequest:
+    seed = fields.get("seed")
+    if seed is not None and not 0 <= _whole(fields, "seed", 0) <= MAX_SEED:
+        raise BadField(f"seed: {seed} is out of range; use 0 to {MAX_SEED}, or leave it out", "seed")
+    instructions = _text(fields, "instructions", lambda: "")
+    if len(instructions) > MAX_INSTRUCTIONS:
+        raise BadField(
+            f"instructions: {len(instructions)} characters; it has at most {MAX_INSTRUCTIONS}", "instructions"
+        )
+    voice, speed = voice_of(_voice(fields)), _speed(fields)
+    language = _typed(fields, "language", str, "a string", None)
+    with _about("speed"):
+        SessionRequest(speed=speed)
+    with _about("language"):
+        # All the text is there: nothing is gained by reading a sentence before its end.
+        return SessionRequest(
+            voice=voice,
+            mode=Mode.SENTENCE,
+            seed=seed,
+            speed=speed,
+            language=language,
+            instruction=instructions or None,
+        )
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        text = body.decode()
+    except UnicodeDecodeError as error:
+        raise BadField(f"the body is not valid UTF-8 (byte {error.start})") from error
+    try:
+        fields = json.loads(text, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        raise BadField(f"the body is not valid JSON ({error})") from error
+    if not isinstance(fields, dict):
+        raise BadField("the body must be a JSON object")
+    return fields
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _required() -> str:
+    raise LookupError
+
+
+def _text(fields: Mapping[str, Any], name: str, default: Callable[[], str]) -> str:
+    """A string that UTF-8 can hold. Raises BadField where it is missing and `default` raises LookupError."""
+    value = fields.get(name)
+    if value is None:
+        try:
+            return default()
+        except LookupError as error:
+            raise BadField(f"{name}: it is missing", name) from error
+    if not isinstance(value, str):
+        raise BadField(f"{name}: it must be a string, not {_kind(value)}", name)
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise BadField(f"{name}: half of a surrogate pair stands alone (character {error.start})", name) from error
+    return value
+
+
+def _input(fields: Mapping[str, Any]) -> str:
+    text = _text(fields, "input", _required)
+    if not 0 < len(text) <= MAX_INPUT:
+        raise BadField(
+            f"input: {len(text)} characters; it has 1 to {MAX_INPUT}: send longer texts in parts", "input"
+        )
+    return text
+
+
+def _voice(fields: Mapping[str, Any]) -> str:
+    voice = fields.get("voice")
+    if isinstance(voice, dict) and list(voice) == ["id"]:
+        voice = voice["id"]
+    if voice is None:
+        raise BadField("voice: it is missing", "voice")
+    if not isinstance(voice, str):
+        raise BadField(f"voice: it must be a string, or an object with an id, not {_kind(voice)}", "voice")
+    if not 0 < len(voice) <= MAX_VOICE:
+        raise BadField(f"voice: a name of {len(voice)} characters; it has 1 to {MAX_VOICE}", "voice")
+    return _text({"voice": voice}, "voice", _required)
+
+
+def _speed(fields: Mapping[str, Any]) -> float:
+    speed = fields.get("speed")
+    if speed is None:
+        return 1.0
+    if isinstance(speed, bool) or not isinstance(speed, int | float):
+        raise BadField(f"speed: it must be a number, not {_kind(speed)}", "speed")
+    try:
+        number = float(speed)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise BadField("speed: the number is too large", "speed")
+    return number
+
+
+def _whole(fields: Mapping[str, Any], name: str, default: int) -> int:
+    value = fields.get(name)
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise BadField(f"{name}: it must be a whole number, not {_kind(value)}", name)
+    return value
+
+
+def _choice(fields: Mapping[str, Any], name: str, choices: tuple[str, ...], default: str) -> str:
+    value = fields.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, str) or value not in choices:
+        shown = repr(value) if isinstance(value, str) and len(value) < 50 else _kind(value)
+        raise BadField(f"{name}: {shown} is not one of {', '.join(choices)}", name)
+    return value
+
+
+def _typed(fields: Mapping[str, Any], name: str, kind: type[T], called: str, default: T | None) -> Any:
+    value = fields.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, kind):
+        raise BadField(f"{name}: it must be {called}, not {_kind(value)}", name)
+    return value
+
+
+def _kind(value: object) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a string"
+        case list():
+            return "an array"
+        case dict():
+            return "an object"
+        case _:
+            return "null"
+
+
+@contextmanager
+def _about(param: str) -> Iterator[None]:
+    """What is refused in the block is refused for this field."""
+    try:
+        yield
+    except BadField:
+        raise
+    except InvalidInput as error:
+        raise BadField(str(error), param) from error
