@@ -47,12 +47,13 @@ class Arguments:
     def given(self, options: argparse.Namespace, section: str) -> list[str]:
         """The flags of a section that the command line names, and --config, which may hold any."""
         config = ["--config"] if "config" in options else []
-        return [*config, *(each.flag for each in self._settings if each.section == section and each.name in options)]
+        named = [each for each in self._settings if each.section == section and _dest(each.name) in options]
+        return [*config, *(each.flag for each in named)]
 
 
 def _add(group: Any, setting: Setting) -> None:
     about = setting.about
-    how: dict[str, Any] = {"default": argparse.SUPPRESS, "dest": setting.name}
+    how: dict[str, Any] = {"default": argparse.SUPPRESS, "dest": _dest(setting.name)}
     if setting.is_switch:
         group.add_argument(
             setting.flag,
@@ -77,4 +78,15 @@ def _escaped(help: str) -> str:
 def resolved(options: argparse.Namespace) -> Resolved:
     """What was set for a command. Raises InvalidInput, which names the source, for what is not legal."""
     given = vars(options)
-    return resolve(given.get("config"), os.environ, {name: given[name] for name in SETTINGS if name in given})
+    flags = {name: given[_dest(name)] for name in SETTINGS if _dest(name) in given}
+    return resolve(given.get("config"), os.environ, flags)
+
+
+def flag(options: argparse.Namespace, name: str) -> Any:
+    """What the command line says of a setting; None if nothing."""
+    return getattr(options, _dest(name), None)
+
+
+def _dest(name: str) -> str:
+    """Apart from what commands call their own options."""
+    return f"setting {name}"

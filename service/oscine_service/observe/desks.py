@@ -13,6 +13,10 @@ class Desks:
     def __init__(self, *desks: Desk) -> None:
         self._desks = desks
 
+    def sit(self, *desks: Desk) -> None:
+        """From now on it is these that are asked."""
+        self._desks = desks
+
     def attend(self, visit: Visit, request: SessionRequest) -> Attendant:
         attending: list[Attendant] = []
         try:

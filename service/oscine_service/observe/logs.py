@@ -40,9 +40,24 @@ class JsonFormatter(logging.Formatter):
 
 def set_up(level: str, format: str) -> None:
     """Log from `level` on, in `format`: "text" or "json"; what was set up before is replaced."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
-    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    root = logging.getLogger()
+    for handler in [each for each in root.handlers if isinstance(each, _Stderr)]:
+        root.removeHandler(handler)
+    ours = _Stderr()
+    ours.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
+    root.addHandler(ours)
+    root.setLevel(level.upper())
+
+
+class _Stderr(logging.Handler):
+    """Writes to what is standard error at that time."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            sys.stderr.write(self.format(record) + "\n")
+            sys.stderr.flush()
+        except Exception:
+            self.handleError(record)
 
 
 def format_now() -> str:

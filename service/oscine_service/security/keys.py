@@ -124,9 +124,10 @@ def read(path: Path) -> dict[str, Key]:
 
 def _key(entry: Any, path: Path) -> Key:
     names = {each.name for each in fields(Key)}
-    if not isinstance(entry, dict) or not {"name", "sha256"} <= entry.keys() or (unknown := set(entry) - names):
-        wrong = f"unknown: {', '.join(sorted(unknown))}" if isinstance(entry, dict) and "name" in entry else str(entry)
-        raise InvalidInput(f"{path}: a key has a name, a sha256 and some of {', '.join(sorted(names))}; {wrong}")
+    if not isinstance(entry, dict) or not {"name", "sha256"} <= entry.keys():
+        raise InvalidInput(f"{path}: a key has a name, a sha256 and some of {', '.join(sorted(names))}")
+    if unknown := set(entry) - names:
+        raise InvalidInput(f"{path}: the key {entry['name']!r}: unknown: {', '.join(sorted(unknown))}")
     values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
     try:
         return Key(**values)

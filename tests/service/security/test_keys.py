@@ -1,0 +1,151 @@
+"""API keys and the file they stand in."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from oscine_engine.errors import InvalidInput
+from oscine_service.cli.main import main
+from oscine_service.security import keys
+from oscine_service.security.keys import LOOK_S, Key, KeyBook
+from oscine_service.security.principal import Grant
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "keys.json"
+
+
+def put(file: Path, *made: Key) -> None:
+    with keys.changing(file) as found:
+        found.clear()
+        found.update({key.name: key for key in made})
+
+
+def key(name: str = "anna", secret: str = "one", **more: object) -> Key:
+    return replace(Key(name, keys.digest(secret)), **more)  # type: ignore[arg-type]
+
+
+def test_what_was_written_is_read_again(file: Path) -> None:
+    anna = key(owner="anna", streams=2, voices=("fl*", "x"), grants=("speak",), expires="2100-01-01T00:00:00+00:00")
+    put(file, anna, key("ben", "two", most_voices=0))
+    assert keys.read(file) == {"anna": anna, "ben": key("ben", "two", most_voices=0)}
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert sorted(os.listdir(file.parent)) == ["keys.json", "keys.json.lock"]
+
+
+def test_a_key_is_long_and_never_stored(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["keys", "add", "anna", "--keys", str(file), "--streams", "3", "--days", "1"]) == 0
+    said = capsys.readouterr()
+    secret = said.out.strip()
+    assert secret.startswith("osk_") and len(secret) == 47
+    assert secret not in file.read_text() and secret not in said.err
+    found = KeyBook(file).find(secret)
+    assert found is not None and (found.name, found.owner, found.streams) == ("anna", "anna", 3)
+    assert Grant.METRICS not in found.grants and Grant.SPEAK in found.grants
+    assert KeyBook(file, clock=lambda: 4e9).find(secret) is None, "it expires"
+    assert main(["keys", "add", "anna", "--keys", str(file)]) == 1
+    assert "already" in capsys.readouterr().err
+    assert main(["keys", "--keys", str(file)]) == 0
+    assert "anna  may speak, voices, tokens; owner 'anna'; 3 streams; until 20" in capsys.readouterr().out
+    assert main(["keys", "remove", "anna", "--keys", str(file)]) == 0
+    assert KeyBook(file).find(secret) is None
+    assert main(["keys", "remove", "anna", "--keys", str(file)]) == 1
+    assert main(["keys", "add", "x", "--keys", str(file), "--grants", "speak,fly"]) == 1
+    assert "fly" in capsys.readouterr().err
+
+
+def test_keys_added_at_the_same_time_are_all_there(file: Path) -> None:
+    program = "import sys; from oscine_service.cli import main; sys.exit(main(sys.argv[1:]))"
+    adding = [
+        subprocess.Popen([sys.executable, "-c", program, "keys", "add", f"k{number}", "--keys", str(file)])
+        for number in range(4)
+    ]
+    assert [process.wait(60) for process in adding] == [0] * 4
+    assert sorted(keys.read(file)) == ["k0", "k1", "k2", "k3"]
+
+
+def test_a_change_counts_without_a_restart(file: Path) -> None:
+    clock = Clock()
+    put(file, key())
+    book = KeyBook(file, ticks=clock)
+    assert book.find("one") is not None and book.find("two") is None
+    put(file, key("ben", "two"))
+    assert book.find("one") is not None, "it was looked at just now"
+    clock.now += LOOK_S
+    assert book.find("one") is None and book.named("anna") is None
+    assert book.find("two") is not None and book.named("ben") is not None
+
+
+@pytest.mark.parametrize("damaged", ["{", '{"keys": [{"name": "x"}]}', None])
+def test_a_damaged_file_leaves_the_keys_as_they_were(
+    file: Path, damaged: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = Clock()
+    put(file, key())
+    book = KeyBook(file, ticks=clock)
+    if damaged is None:
+        file.unlink()
+    else:
+        file.write_text(damaged)
+    for _ in range(3):
+        clock.now += LOOK_S
+        assert book.find("one") is not None
+    assert len(caplog.records) == 1 and "still count" in caplog.text
+    file.unlink(missing_ok=True)
+    put(file, key("ben", "two"))
+    clock.now += LOOK_S
+    assert book.find("one") is None and book.find("two") is not None
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ({}, "a key has a name"),
+        ({"name": "x"}, "a key has a name"),
+        ({"name": "x", "sha256": "00"}, "64 hexadecimal"),
+        ({"name": "x", "sha256": "0" * 64, "stream": 1}, "unknown: stream"),
+        ({"name": "x", "sha256": "0" * 64, "streams": 0}, "streams must be a whole number from 1 up"),
+        ({"name": "x", "sha256": "0" * 64, "streams": True}, "streams must be a whole number"),
+        ({"name": "x", "sha256": "0" * 64, "characters_per_minute": 1.5}, "characters_per_minute must be"),
+        ({"name": "x", "sha256": "0" * 64, "grants": ["all"]}, "grants all: there are speak"),
+        ({"name": "x", "sha256": "0" * 64, "voices": [1]}, "voices must be a list of texts"),
+        ({"name": "x", "sha256": "0" * 64, "expires": "soon"}, "expires must be a date"),
+        ({"name": "", "sha256": "0" * 64}, "a name of printable"),
+        ([], "a key has a name"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_named(file: Path, entry: object, words: str) -> None:
+    file.write_text(json.dumps({"keys": [entry]}))
+    with pytest.raises(InvalidInput) as refused:
+        KeyBook(file)
+    assert words in str(refused.value) and str(file) in str(refused.value)
+
+
+def test_a_file_of_something_else_is_refused(file: Path) -> None:
+    for text, words in (("[]", "an object with a list"), ("{", "not JSON"), ('{"keys": 1}', "an object with a list")):
+        file.write_text(text)
+        with pytest.raises(InvalidInput, match=words):
+            keys.read(file)
+    file.write_text(json.dumps({"keys": [{"name": "x", "sha256": "0" * 64}] * 2}))
+    with pytest.raises(InvalidInput, match="two keys"):
+        keys.read(file)
+    with pytest.raises(InvalidInput, match="oscine keys add"):
+        keys.read(file.with_name("none.json"))
+
+
+def test_what_expires_without_a_zone_expires_by_universal_time() -> None:
+    assert key(expires="1970-01-01T00:00:10").expires_at == key(expires="1970-01-01T01:00:10+01:00").expires_at == 10
