@@ -17,6 +17,10 @@ class Backlog:
         self._room = asyncio.Event()
         self._room.set()
 
+    @property
+    def full(self) -> bool:
+        return not self._room.is_set()
+
     async def put(self, verb: Text | Flush | Mark | None) -> None:
         """Queue a verb, None for the end, once there is room."""
         await self._room.wait()

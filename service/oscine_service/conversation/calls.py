@@ -9,6 +9,8 @@ from typing import TypeVar
 from oscine_engine.errors import Unavailable
 
 T = TypeVar("T")
+ELSEWHERE_S = 1.0
+"""After which whoever is refused by a service that stops may find another one at its address."""
 
 
 class Calls:
@@ -17,13 +19,24 @@ class Calls:
     def __init__(self) -> None:
         self._cuts: dict[object, Callable[[], object]] = {}
         self._ended = asyncio.Event()
-        self._stopped = asyncio.Event()
-        self.closing = False
-        """No new call is to be taken: the service is about to stop, and those that run may end."""
+        self._closing = asyncio.Event()
+        self._stopped = False
 
     @property
     def running(self) -> int:
         return len(self._cuts)
+
+    @property
+    def closing(self) -> bool:
+        """No new call is taken: the service is about to stop, and those that run may end."""
+        return self._closing.is_set()
+
+    def close(self) -> None:
+        self._closing.set()
+
+    async def closed(self) -> None:
+        """Wait until no new call is taken."""
+        await self._closing.wait()
 
     @contextmanager
     def joined(self, cut: Callable[[], object]) -> Iterator[None]:
@@ -31,7 +44,7 @@ class Calls:
         key = object()
         self._cuts[key] = cut
         try:
-            if self._stopped.is_set():
+            if self._stopped:
                 cut()
             yield
         finally:
@@ -48,8 +61,8 @@ class Calls:
 
     def stop(self) -> None:
         """Cut off every call, those that are still to come included."""
-        self.closing = True
-        self._stopped.set()
+        self.close()
+        self._stopped = True
         for cut in list(self._cuts.values()):
             cut()
 
@@ -72,6 +85,11 @@ class Calls:
                 raise
             finally:
                 task.cancel()
+
+
+def closing() -> Unavailable:
+    """What a call is refused with that comes too late."""
+    return Unavailable("the service is stopping, and takes no new calls: call again in a moment", ELSEWHERE_S)
 
 
 def stopping(samples: int) -> Unavailable:

@@ -42,15 +42,21 @@ class Audio:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word as it was written, and where it sounds."""
+    """A word as it was written, such as "$3.50" or one Chinese character, and where it sounds.
+
+    behind: punctuation and blanks between it and the next one, as far as they were known.
+    """
 
     text: str
     start_sample: int
     end_sample: int
+    behind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
+    """Where words sound: in order, each once, behind the audio that they begin in."""
+
     words: tuple[Word, ...]
 
 

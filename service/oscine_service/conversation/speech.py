@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from oscine_engine import events
 from oscine_service.audio import Block, Format, Positions, takes_long, writer
-from oscine_service.conversation.replies import Audio, Done, Flushed, Marked, Reply, Started
+from oscine_service.conversation.replies import Audio, Done, Flushed, Marked, Reply, Started, Word, Words
 from oscine_service.limits import Limits
 
 PIECE = 4800
@@ -17,7 +17,8 @@ class Speech:
     What a session makes and what a client is sent have positions of their own (`audio.Positions`).
     """
 
-    def __init__(self, format: Format, limits: Limits) -> None:
+    def __init__(self, format: Format, limits: Limits, word_times: bool = False) -> None:
+        self._word_times = word_times
         self._format = format
         self._limits = limits
         self._writer = writer(format)
@@ -50,6 +51,8 @@ class Speech:
                 audio = [*self._audio(self._writer.flush())]
                 self._positions.flushed(self._made, self._end)
                 return [*audio, Flushed(self._end)]
+            case events.Words(words=words):
+                return [Words(tuple(self._word(word) for word in words))]
             case events.Marked(name=name, end_sample=made):
                 return [Marked(name, self.sent(made))]
             case events.Done():
@@ -61,12 +64,15 @@ class Speech:
         return self._positions.made(sent)
 
     def sent(self, made: int) -> int:
-        """The position in what is sent of what the session made at `made`; where silence was added there, its start."""
+        """The position in what is sent of what the session made at `made`; where silence was added there, its end."""
         return self._positions.sent(made)
 
     def close(self) -> None:
         """Free what the encoder holds. At any time."""
         self._writer.close()
+
+    def _word(self, word: events.Word) -> Word:
+        return Word(word.text, self.sent(word.start_sample), self.sent(word.end_sample), word.behind)
 
     def _audio(self, block: Block | None) -> Iterator[Audio]:
         if block is not None:
@@ -81,6 +87,6 @@ class Speech:
             seed=event.seed,
             format=self._format,
             pre_skip=self._writer.pre_skip,
-            word_times=False,
+            word_times=self._word_times,
             limits=self._limits,
         )

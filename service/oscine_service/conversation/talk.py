@@ -4,6 +4,7 @@ import asyncio
 import math
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Self
 
 from oscine_engine import errors
@@ -13,11 +14,12 @@ from oscine_engine.front import Front
 from oscine_engine.session import NothingToSay, Session
 from oscine_service import visits
 from oscine_service.conversation.backlog import Backlog
-from oscine_service.conversation.calls import Calls, stopping
+from oscine_service.conversation.calls import Calls, closing, stopping
 from oscine_service.conversation.replies import Audio, Cancelled, Done, Reply
 from oscine_service.conversation.speech import Speech
 from oscine_service.conversation.verbs import Cancel, Config, Flush, Mark, Played, Text, Verb
 from oscine_service.limits import Limits
+from oscine_service.security import principal
 from oscine_service.security.errors import QuotaExceeded
 from oscine_service.visits import Attendant
 
@@ -57,14 +59,19 @@ class Conversation:
     ) -> AsyncIterator[Self]:
         """Start one, as one of `calls`. Raises what `Front.open` raises, Forbidden and QuotaExceeded, and CodecError
         for a format that cannot be written here."""
-        speech = Speech(config.format, limits)
-        attendant = visits.current().attend(config.session)
+        calls = calls or Calls()
+        if calls.closing:
+            raise closing()
+        speech = Speech(config.format, limits, config.session.word_times)
+        # Whose voices may be named is what the door knows of a client, never what it says of itself.
+        request = replace(config.session, owner=principal.current().owner)
+        attendant = visits.current().attend(request)
         talk: Self | None = None
         try:
-            async with await front.open(config.session) as session:
+            async with await front.open(request) as session:
                 talk = cls(session, speech, limits, attendant)
                 try:
-                    with (calls or Calls()).joined(talk.stop):
+                    with calls.joined(talk.stop):
                         yield talk
                 finally:
                     talk._writing.cancel()
@@ -84,9 +91,9 @@ class Conversation:
         Text that is beyond what the client is granted ends the input as `end` with a refusal does. Raises InvalidInput
         for text, a flush or a mark after `end`.
         """
-        self.alive()
         match verb:
             case Played(samples=samples):
+                self.alive()
                 self._played = max(self._played or 0, samples)
                 await self._session.played(self._speech.made(samples))
             case Cancel():
@@ -101,6 +108,11 @@ class Conversation:
                     except QuotaExceeded as refusal:
                         return await self.end(refusal)
                 await self._backlog.put(verb)
+
+    @property
+    def full(self) -> bool:
+        """Text, a flush or a mark would have to wait."""
+        return self._backlog.full
 
     async def end(self, refusal: OscineError | None = None) -> None:
         """No more text follows. refusal: why it ends here, of a request that cannot be served: iteration raises it once

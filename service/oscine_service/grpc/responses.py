@@ -12,6 +12,7 @@ from oscine_service.conversation import (
     Marked,
     Reply,
     Started,
+    Word,
     Words,
 )
 from oscine_service.conversation.backlog import MOST_CHARACTERS
@@ -26,10 +27,7 @@ def response(reply: Reply) -> pb.SynthesizeResponse:
             audio = pb.Audio(sequence=sequence, start_sample=start, samples=samples, frames=frames)
             return pb.SynthesizeResponse(audio=audio)
         case Words(words=words):
-            found = [
-                pb.Word(text=word.text, start_sample=word.start_sample, end_sample=word.end_sample) for word in words
-            ]
-            return pb.SynthesizeResponse(words=pb.Words(words=found))
+            return pb.SynthesizeResponse(words=pb.Words(words=map(_word, words)))
         case Marked(name=name, end_sample=end):
             return pb.SynthesizeResponse(marked=pb.Marked(name=name, end_sample=end))
         case Flushed(end_sample=end):
@@ -40,6 +38,10 @@ def response(reply: Reply) -> pb.SynthesizeResponse:
             return pb.SynthesizeResponse(started=_started(reply))
         case Done():
             return pb.SynthesizeResponse(done=_done(reply))
+
+
+def _word(word: Word) -> pb.Word:
+    return pb.Word(text=word.text, start_sample=word.start_sample, end_sample=word.end_sample, behind=word.behind)
 
 
 def _started(reply: Started) -> pb.Started:

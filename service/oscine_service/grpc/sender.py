@@ -1,16 +1,12 @@
 """Writes the responses of one call."""
 
 import asyncio
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Any, TypeAlias
 
 import grpc
+from google.protobuf.message import Message
 
-from oscine_proto.oscine.v1 import speech_pb2 as pb
-
-if TYPE_CHECKING:
-    from oscine_service.grpc.speech import Request
-
-Context: TypeAlias = "grpc.aio.ServicerContext[Request, pb.SynthesizeResponse]"
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 
 class Sender:
@@ -24,7 +20,7 @@ class Sender:
         self._context = context
         self._write: asyncio.Future[None] | None = None
 
-    def write(self, response: pb.SynthesizeResponse) -> asyncio.Future[None]:
+    def write(self, response: Message) -> asyncio.Future[None]:
         """Done once the client's side has taken it."""
         self._write = asyncio.ensure_future(self._context.write(response))
         self._write.add_done_callback(lambda write: write.cancelled() or write.exception())

@@ -3,7 +3,7 @@
 import asyncio
 import math
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -17,7 +17,7 @@ from oscine_engine.front import Front
 from oscine_proto.oscine.v1 import speech_pb2  # noqa: F401  (reflection finds services of imported files only)
 from oscine_service.conversation import Calls
 from oscine_service.grpc.requests import MAX_MESSAGE_BYTES
-from oscine_service.grpc.speech import NAME, SpeechService
+from oscine_service.grpc.speech import SpeechService
 from oscine_service.limits import Limits
 
 POLL_S = 0.1
@@ -88,35 +88,48 @@ async def serving(
     grace_s: float = 30.0,
     calls: Calls | None = None,
     services: Sequence[Service] = (),
+    interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
+    credentials: grpc.ServerCredentials | None = None,
 ) -> AsyncIterator[Serving]:
     """Serve `front` on `host:port` (0 picks a free port) until the block is left.
 
     Calls then get `grace_s` to end (0 or more, infinity for as long as they take), while new ones are refused; those
     that are left end with Unavailable, and so they do when waiting for them is cancelled. Health says NOT_SERVING
-    whenever no session can be opened. services: others beside speech.
-    Raises InvalidInput if the address cannot be bound.
+    whenever no session can be opened. Raises InvalidInput if the address cannot be bound.
+
+    calls: shared with other front doors; none is taken any more once they are closed. services: others beside speech.
+    credentials: None for connections without TLS.
     """
     host = f"[{host.strip('[]')}]" if ":" in host else host
     limits = limits or Limits()
-    server = grpc.aio.server(options=_options(limits))
+    server = grpc.aio.server(options=_options(limits), interceptors=list(interceptors))
     calls = calls or Calls()
-    speech = SpeechService(front, limits, calls)
-    server.add_generic_rpc_handlers((speech.handler(), *(each.handler() for each in services)))
+    served = (SpeechService(front, limits, calls), *services)
+    server.add_generic_rpc_handlers(tuple(service.handler() for service in served))
     checks = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(checks, server)
-    names = (NAME, *(each.name for each in services), health.SERVICE_NAME)
-    reflection.enable_server_reflection((*names, reflection.SERVICE_NAME), server)
+    names = [service.name for service in served]
+    reflection.enable_server_reflection((*names, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
     try:
-        bound = server.add_insecure_port(f"{host}:{port}")
+        address = f"{host}:{port}"
+        if credentials is None:
+            bound = server.add_insecure_port(address)
+        else:
+            bound = server.add_secure_port(address, credentials)
     except RuntimeError as error:
         check_address(host, port)  # grpc does not say why, the system does
         raise _unbindable(host, port, str(error)) from error
-    await _tell(checks, well=front.serving)
+
+    def well() -> bool:
+        return front.serving and not calls.closing
+
+    await _tell(checks, names, well=well())
     await server.start()
-    watching = asyncio.create_task(_watch(front, checks))
+    watching = asyncio.create_task(_watch(well, checks, names))
     try:
         yield Serving(server, f"{host}:{bound}")
     finally:
+        calls.close()
         watching.cancel()
         await checks.enter_graceful_shutdown()
         await _stop(server, calls, min(grace_s, LONGEST_S))
@@ -135,16 +148,16 @@ async def _stop(server: grpc.aio.Server, calls: Calls, grace_s: float) -> None:
         await stopping
 
 
-async def _watch(front: Front, checks: health.aio.HealthServicer) -> None:
-    told = front.serving
+async def _watch(well: Callable[[], bool], checks: health.aio.HealthServicer, names: Sequence[str]) -> None:
+    told = well()
     while True:
         await asyncio.sleep(POLL_S)
-        if front.serving != told:
-            told = front.serving
-            await _tell(checks, well=told)
+        if well() != told:
+            told = not told
+            await _tell(checks, names, well=told)
 
 
-async def _tell(checks: health.aio.HealthServicer, *, well: bool) -> None:
+async def _tell(checks: health.aio.HealthServicer, names: Sequence[str], *, well: bool) -> None:
     status = health_pb2.HealthCheckResponse.SERVING if well else health_pb2.HealthCheckResponse.NOT_SERVING
-    for name in ("", NAME):
+    for name in ("", *names):
         await checks.set(name, status)

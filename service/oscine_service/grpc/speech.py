@@ -32,6 +32,8 @@ NAME = pb.DESCRIPTOR.services_by_name["SpeechService"].full_name
 class SpeechService:
     """One handler per call, one conversation each; `handler` is what a grpc server takes."""
 
+    name = NAME
+
     def __init__(self, front: Front, limits: Limits, calls: Calls) -> None:
         self._front = front
         self._limits = limits

@@ -572,7 +572,9 @@ Global___Marked: typing_extensions.TypeAlias = Marked
 
 @typing.final
 class Words(google.protobuf.message.Message):
-    """When words sound, in order and each once; a word may come before its audio or shortly after it."""
+    """When words sound: in order, each once, behind the audio that they begin in and before the `flushed` or `done` of their
+    sentence.
+    """
 
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
@@ -595,19 +597,23 @@ class Word(google.protobuf.message.Message):
     TEXT_FIELD_NUMBER: builtins.int
     START_SAMPLE_FIELD_NUMBER: builtins.int
     END_SAMPLE_FIELD_NUMBER: builtins.int
+    BEHIND_FIELD_NUMBER: builtins.int
     text: builtins.str
-    """As it was written, with the signs next to it."""
+    """As it was written: "Dr.", "$3.50", one Chinese character."""
     start_sample: builtins.int
     """Samples [start, end), counted as `Audio.start_sample` is."""
     end_sample: builtins.int
+    behind: builtins.str
+    """Punctuation and blanks between it and the next word, as far as they were known."""
     def __init__(
         self,
         *,
         text: builtins.str = ...,
         start_sample: builtins.int = ...,
         end_sample: builtins.int = ...,
+        behind: builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["end_sample", b"end_sample", "start_sample", b"start_sample", "text", b"text"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["behind", b"behind", "end_sample", b"end_sample", "start_sample", b"start_sample", "text", b"text"]) -> None: ...
 
 Global___Word: typing_extensions.TypeAlias = Word
 

@@ -1,0 +1,1 @@
+"""HTTP and WebSocket: one port beside that of gRPC."""

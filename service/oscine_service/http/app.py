@@ -1,0 +1,45 @@
+"""The application behind the HTTP port: what is served at which path."""
+
+from collections.abc import Sequence
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.websockets import WebSocket
+
+from oscine_engine.front import Front
+from oscine_service.conversation import Calls
+from oscine_service.http.errors import HANDLERS
+from oscine_service.limits import Limits
+from oscine_service.websocket import native
+
+
+def application(
+    front: Front,
+    limits: Limits,
+    calls: Calls,
+    *,
+    routes: Sequence[BaseRoute] = (),
+    middleware: Sequence[Middleware] = (),
+) -> Starlette:
+    """WebSocket and HTTP in front of `front`. routes: others beside them."""
+
+    async def alive(request: Request) -> JSONResponse:
+        return JSONResponse({"status": "alive"})
+
+    async def ready(request: Request) -> JSONResponse:
+        if calls.closing:
+            return JSONResponse({"status": "stopping"}, 503)
+        return JSONResponse({"status": "ready"}) if front.serving else JSONResponse({"status": "not serving"}, 503)
+
+    async def speech(websocket: WebSocket) -> None:
+        await native.serve(websocket, front, limits, calls)
+
+    here: list[BaseRoute] = [
+        Route("/livez", alive),
+        Route("/readyz", ready),
+        WebSocketRoute(native.PATH, speech),
+    ]
+    return Starlette(routes=[*here, *routes], middleware=list(middleware), exception_handlers=HANDLERS)

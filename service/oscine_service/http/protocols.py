@@ -1,0 +1,65 @@
+"""uvicorn's protocols, where they would wait for a peer that no longer listens.
+
+Closing a transport sends what is buffered first, which a peer that does not read never lets happen: the connection, and
+whoever waits for its end, would stay. Here such a connection is cut, and every handler finds in its scope how to do so.
+"""
+
+import asyncio
+from typing import Any
+
+from uvicorn.config import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from uvicorn.server import ServerState
+
+ABORT = "oscine.abort"
+"""Key in `scope["state"]`: a function that cuts the connection at once."""
+FIRST_REQUEST_S = 30.0
+"""For a new connection to begin its first request."""
+LAST_WORDS_S = 3.0
+"""For a peer that was told that a WebSocket is closed to take that and answer."""
+
+
+class Http(H11Protocol):
+    """HTTP/1.1."""
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        # Of this connection alone, and of the WebSocket that it may become.
+        super().__init__(config, server_state, dict(app_state), _loop)
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.app_state[ABORT] = transport.abort
+        self.timeout_keep_alive_task = self.loop.call_later(FIRST_REQUEST_S, self.timeout_keep_alive_handler)
+
+
+class WebSocket(WebSocketsSansIOProtocol):
+    """RFC 6455."""
+
+    close_timeout = LAST_WORDS_S
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self.close_timeout = LAST_WORDS_S
+
+    def keepalive_timeout(self) -> None:
+        super().keepalive_timeout()
+        self.transport.abort()
+
+    async def send(self, message: Any) -> None:
+        await super().send(message)
+        if self.close_timer is not None and message["type"] == "websocket.close":
+            self.close_timer.cancel()
+            self.close_timer = self.loop.call_later(self.close_timeout, self.transport.abort)

@@ -1,0 +1,117 @@
+"""One conversation on a WebSocket, beside others."""
+
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Protocol
+
+from starlette.websockets import WebSocketDisconnect
+
+from oscine_engine.errors import InternalError, InvalidInput, OscineError
+from oscine_service.conversation import Cancelled, Config, Conversation, Done, Flush, Mark, Reply, Text, Verb
+from oscine_service.conversation.backlog import MOST_CHARACTERS
+from oscine_service.errors import KNOWN
+
+if TYPE_CHECKING:
+    from oscine_service.websocket.socket import Message, Socket
+
+log = logging.getLogger(__name__)
+
+
+class Translator(Protocol):
+    """What one conversation is called in a dialect."""
+
+    def said(self, reply: Reply) -> Iterable["Message"]:
+        """The messages for a reply, in order."""
+
+    def failed(self, error: Exception) -> Iterable["Message"]:
+        """The messages that end a conversation with an error."""
+
+
+class Channel:
+    """Verbs never wait: before the conversation is open they are kept, and text beyond what may wait is refused.
+
+    over: the last reply is on its way, or an error; nothing that is put has an effect any more.
+    """
+
+    def __init__(self, socket: "Socket", key: str, config: Config, translator: Translator) -> None:
+        self.over = False
+        self._socket = socket
+        self._key = key
+        self._config = config
+        self._translator = translator
+        self._talk: Conversation | None = None
+        self._early: list[Verb] = []
+        self._early_characters = 0
+        self._ended = False
+        self._refusal: OscineError | None = None
+
+    async def put(self, verb: Verb) -> None:
+        """As `Conversation.put`, at once. Raises InvalidInput for text, a flush or a mark after `end`."""
+        if isinstance(verb, Text | Flush | Mark):
+            if self._ended:
+                raise InvalidInput("the text has already ended: nothing may follow its end")
+            if self._full:
+                why = f"text: more than {MOST_CHARACTERS} characters wait to be spoken; send more as it is spoken"
+                return await self.end(InvalidInput(why))
+        if self._talk is not None:
+            await self._talk.put(verb)
+        else:
+            self._early.append(verb)
+            self._early_characters += len(verb.text) if isinstance(verb, Text) else 1
+
+    async def end(self, refusal: OscineError | None = None) -> None:
+        """As `Conversation.end`."""
+        if self._ended:
+            return
+        self._ended = True
+        self._refusal = refusal
+        if self._talk is not None:
+            await self._talk.end(refusal)
+
+    @property
+    def _full(self) -> bool:
+        return self._early_characters > MOST_CHARACTERS if self._talk is None else self._talk.full
+
+    async def run(self) -> None:
+        """The conversation from its opening to its last message."""
+        with self._socket.calls.joined(_nothing):
+            error: Exception | None = None
+            try:
+                await self._converse()
+            except WebSocketDisconnect:
+                return
+            except KNOWN as known:
+                error = known
+            except Exception as bug:
+                log.exception("a conversation met a fault that was not foreseen")
+                error = InternalError(f"a fault that the service did not foresee: {type(bug).__name__}")
+            finally:
+                self._leave()
+            if error is not None:
+                self._socket.lost(error)
+                for message in self._translator.failed(error):
+                    await self._socket.send(message)
+
+    async def _converse(self) -> None:
+        socket = self._socket
+        async with Conversation.open(socket.front, self._config, socket.limits, socket.calls) as talk:
+            for verb in self._early:
+                await talk.put(verb)
+            self._early.clear()
+            self._talk = talk
+            if self._ended:
+                await talk.end(self._refusal)
+            async for reply in talk:
+                if isinstance(reply, Done | Cancelled):
+                    # Before the client knows: it may use the name again at once.
+                    self._leave()
+                for message in self._translator.said(reply):
+                    await talk.deliver(socket.write(message))
+
+    def _leave(self) -> None:
+        self.over = True
+        self._socket.left(self._key, self)
+
+
+def _nothing() -> None:
+    """It is cut off by its conversation."""

@@ -1,0 +1,251 @@
+"""The native WebSocket protocol over a real socket: bad input and limits."""
+
+import asyncio
+import contextlib
+import json
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from websockets.exceptions import ConnectionClosed
+
+from oscine_engine.errors import InvalidInput
+from oscine_service.conversation.backlog import MOST_CHARACTERS
+from oscine_service.http.server import MAX_MESSAGE_BYTES
+from oscine_service.websocket.messages import Request, parse
+from oscine_service.websocket.socket import MOST_CONTEXTS
+from tests.service.websocket.clients import PCM, client
+from tests.service.websocket.conftest import Door
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+LONG = "This goes on and on, as long as anybody cares to listen to it, and then some more. " * 8
+
+NOWHERE: list[tuple[str, str | bytes, str]] = [
+    ("empty", "", "not JSON"),
+    ("no JSON", "{", "not JSON"),
+    ("deep", "[" * 100_000, "not JSON"),
+    ("long number", '{"type": "played", "samples": ' + "9" * 5000 + "}", "not JSON"),
+    ("not a number", '{"type": "played", "samples": NaN}', "no number of JSON"),
+    ("a list", "[]", "not a JSON object"),
+    ("binary", b"\x00\x01", "text messages"),
+    ("context a number", '{"type": "text", "context": 1, "text": ""}', "must be a string"),
+    ("context too long", json.dumps({"type": "text", "context": "c" * 65}), "at most 64"),
+]
+START: list[tuple[str, dict[str, object], str]] = [
+    ("unknown field", {"voise": "x"}, "'voise' is no field of start"),
+    ("unknown voice", {"voice": "nobody"}, "synthetic"),
+    ("endless voice", {"voice": "n" * 100_000}, "at most 200"),
+    ("unknown mode", {"mode": "fast"}, "sentence, interleaved, auto"),
+    ("unknown encoding", {"format": {"encoding": "vorbis"}}, "opus, pcm16"),
+    ("unknown format field", {"format": {"rate": 8000}}, "'rate' is no field of format"),
+    ("wrong rate", {"format": {"encoding": "pcm16", "sample_rate": 12345}}, "24000"),
+    ("PCM bitrate", {"format": {"encoding": "pcm16", "bitrate": 9000}}, "bitrate"),
+    ("format a string", {"format": "opus"}, "an object"),
+    ("seed a string", {"seed": "1"}, "a whole number"),
+    ("seed true", {"seed": True}, "a whole number"),
+    ("seed negative", {"seed": -1}, "seed"),
+    ("seed too large", {"seed": 2**63}, "too large"),
+    ("quiet too short", {"quiet_ms": 19}, "20 to 60000"),
+    ("speed out of range", {"speed": 99}, "speed"),
+    ("speed too large", {"speed": 10**400}, "too large"),
+    ("speed a string", {"speed": "fast"}, "a number"),
+    ("trim a string", {"trim": "yes"}, "true or false"),
+    ("top_k too large", {"top_k": 10**30}, "too large"),
+    ("pronunciations a list", {"pronunciations": ["x"]}, "an object"),
+    ("pronunciation a number", {"pronunciations": {"x": 1}}, "pronunciations"),
+    ("reference no base64", {"reference": {"audio": "%%"}}, "base64"),
+    ("reference empty", {"reference": {"audio": ""}}, "reference.audio"),
+    ("reference without audio", {"reference": {}}, "audio"),
+]
+LATE: list[tuple[str, dict[str, object], str]] = [
+    ("start again", {"type": "start"}, "still running"),
+    ("unknown type", {"type": "speak"}, "start"),
+    ("no type", {}, "type: it is missing"),
+    ("type a number", {"type": 1}, "must be a string"),
+    ("no text", {"type": "text"}, "text: it is missing"),
+    ("text a number", {"type": "text", "text": 5}, "must be a string"),
+    ("text too large", {"type": "text", "text": "a" * 65537}, "65536"),
+    ("text with more", {"type": "text", "text": "a", "flush": True}, "'flush' is no field of text"),
+    ("mark without a name", {"type": "mark", "name": ""}, "1 to 200"),
+    ("played negative", {"type": "played", "samples": -1}, "0 or more"),
+    ("played a fraction", {"type": "played", "samples": 1.5}, "a whole number"),
+]
+
+
+@pytest.mark.parametrize(("message", "why"), [row[1:] for row in NOWHERE], ids=[row[0] for row in NOWHERE])
+async def test_what_cannot_be_understood_is_told_and_harms_no_context(
+    door: Door, message: str | bytes, why: str
+) -> None:
+    async with client(door.address) as each:
+        await each.say("First this. ")
+        await each.socket.send(message)
+        told = (await each.until("error", None)).last
+        assert told["code"] == "invalid_input" and why in told["message"] and "context" not in told
+        await each.send("text", text="Then that.")
+        await each.send("end")
+        assert (await each.end()).last["segments"] == 2
+
+
+@pytest.mark.parametrize(("fields", "why"), [row[1:] for row in START], ids=[row[0] for row in START])
+async def test_a_bad_start_is_refused_and_says_why(door: Door, fields: dict[str, object], why: str) -> None:
+    async with client(door.address) as each:
+        await each.socket.send(json.dumps({"type": "start", "context": "a", "format": PCM, **fields}))
+        told = (await each.until("error")).last
+        assert why in told["message"] and "retry_after_ms" not in told
+        assert told["code"] == ("unknown_voice" if fields == {"voice": "nobody"} else "invalid_input")
+        await each.say("All is well.")
+        await each.send("end")
+        assert (await each.until("done")).samples > 0
+
+
+@pytest.mark.parametrize(("late", "why"), [row[1:] for row in LATE], ids=[row[0] for row in LATE])
+async def test_a_late_bad_message_loses_nothing_accepted_before_it(
+    door: Door, late: dict[str, object], why: str
+) -> None:
+    async with client(door.address) as each:
+        await each.say("First this. ", "good")
+        await each.send("text", "good", text="Then that.")
+        await each.send("end", "good")
+        await each.say("First this. ")
+        await each.send("text", text="Then that.")
+        await each.socket.send(json.dumps({"context": "a", **late}))
+        await each.send("text", text="Not this.")
+        heard, good = await each.end(), await each.end("good")
+        assert heard.last["type"] == "error" and why in heard.last["message"]
+        assert heard.samples == good.samples > 0
+
+
+async def test_text_for_nobody_is_an_error(door: Door) -> None:
+    async with client(door.address) as each:
+        for kind, fields in (("text", {"text": "Hello."}), ("flush", {}), ("mark", {"name": "m"}), ("end", {})):
+            await each.send(kind, kind, **fields)
+            assert "send a start first" in (await each.until("error", kind)).last["message"]
+
+
+@pytest.mark.parametrize("text", ["", "  ", "… ?! \u200b🙂", "，。"])
+async def test_nothing_to_speak_is_an_error(door: Door, text: str) -> None:
+    async with client(door.address) as each:
+        await each.say(text)
+        await each.send("flush")
+        await each.send("end")
+        heard = await each.end()
+        assert heard.kinds == ["started", "flushed", "error"]
+        assert "nothing to speak" in heard.last["message"]
+
+
+async def test_text_behind_the_end_is_refused(door: Door) -> None:
+    async with client(door.address) as each:
+        await each.say(LONG)
+        await each.send("end")
+        await each.send("text", text="More.")
+        while (await each.next())[1] != "audio":
+            pass
+        await each.send("cancel")
+        assert (await each.end()).last["type"] == "cancelled"
+
+
+async def test_a_full_engine_refuses_with_a_hint(door: Door) -> None:
+    async with client(door.address) as each:
+        for context in "abcd":
+            await each.say(LONG, context)
+        while len(each.heard) < 5:
+            await each.next()
+        await each.say("Hello.", "one too many")
+        told = (await each.until("error", "one too many")).last
+        assert told["code"] == "overloaded" and told["retry_after_ms"] > 0
+
+
+async def test_more_contexts_than_a_socket_has_are_refused(door: Door) -> None:
+    async with client(door.address) as each:
+        for number in range(MOST_CONTEXTS + 1):
+            await each.send("start", str(number))
+        # All are opening: the engine has taken none yet, or refuses most.
+        refused = [await each.end(str(number)) for number in range(4, MOST_CONTEXTS)]
+        last = (await each.end(str(MOST_CONTEXTS))).last
+        assert {heard.last["code"] for heard in refused} == {"overloaded"}
+        assert last["code"] in ("invalid_input", "overloaded")
+
+
+async def test_more_text_than_may_wait_is_refused(door: Door) -> None:
+    """Reading goes on, since signs of life come the same way."""
+    async with client(door.address) as each:
+        await each.say("Yes it is. ", quiet_ms=0)
+        piece = "Yes it is. " * 5000
+        for _ in range(2 * MOST_CHARACTERS // len(piece) + 2):
+            await each.send("text", text=piece)
+        await each.send("text", "other", text="x")
+        assert "start first" in (await each.until("error", "other")).last["message"]
+        await each.send("cancel")
+        assert (await each.end()).last["type"] in ("cancelled",)
+
+
+async def test_a_message_too_large_ends_the_socket(door: Door) -> None:
+    async with client(door.address) as each:
+        await each.socket.send("x" * (MAX_MESSAGE_BYTES + 1))
+        with pytest.raises(ConnectionClosed) as closed:
+            await each.socket.recv()
+        assert closed.value.rcvd is not None and closed.value.rcvd.code == 1009
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+_TYPES = ["start", "text", "flush", "mark", "played", "cancel", "end"]
+_FIELDS = (
+    "context text name samples voice format mode seed trim quiet_ms instruction language cross_lingual speed "
+    "temperature top_p top_k repetition_window repetition_limit pronunciations reference word_times"
+).split()
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.sampled_from(_TYPES) | _JSON, st.dictionaries(st.sampled_from(_FIELDS), _JSON, max_size=4))
+def test_any_object_is_a_request_or_refused(kind: object, fields: dict[str, object]) -> None:
+    with contextlib.suppress(InvalidInput):
+        assert isinstance(parse(json.dumps({"type": kind, **fields})), Request)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.text() | st.binary())
+def test_any_message_is_a_request_or_refused(message: str | bytes) -> None:
+    with pytest.raises(InvalidInput):
+        parse(message)
+
+
+async def test_random_bytes_in_any_order_leave_the_port_as_it_was(door: Door) -> None:
+    """Whole messages, torn ones and noise, in a random order of verbs."""
+    dice = random.Random(5)
+    good = [
+        {"type": "start", "format": PCM},
+        {"type": "text", "text": "Yes. "},
+        {"type": "flush"},
+        {"type": "mark", "name": "m"},
+        {"type": "played", "samples": 10},
+        {"type": "cancel"},
+        {"type": "end"},
+    ]
+    async with client(door.address) as each, asyncio.timeout(120):
+        reading = asyncio.create_task(_read(each.socket))
+        for _ in range(1000):
+            message = json.dumps({**dice.choice(good), "context": dice.choice("abc")})
+            match dice.randrange(10):
+                case 0:
+                    message = message[: dice.randrange(len(message))]
+                case 1:
+                    at = dice.randrange(len(message))
+                    message = message[:at] + chr(dice.randrange(0x3000)) + message[at + 1 :]
+            await each.socket.send(message)
+        reading.cancel()
+    await door.idle()
+    async with client(door.address) as each:
+        await each.say("All is well.")
+        await each.send("end")
+        assert (await each.end()).last["type"] == "done"
+
+
+async def _read(socket: object) -> None:
+    async for _ in socket:  # type: ignore[attr-defined]
+        pass
