@@ -17,6 +17,7 @@ from oscine_service.batch import lists
 from oscine_service.batch.journal import NAME, Journal, key
 from oscine_service.batch.lists import Line
 from oscine_service.cli.progress import Bar
+from oscine_service.config import parse
 
 if TYPE_CHECKING:
     from oscine_engine.settings import EngineSettings
@@ -50,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how lines are read that do not say (default %(default)s)",
     )
     parser.add_argument(
-        "--together", type=_count, metavar="N", help=f"texts at a time (default {ON_CPU}, on a GPU {ON_GPU})"
+        "--together", type=parse.count, metavar="N", help=f"texts at a time (default {ON_CPU}, on a GPU {ON_GPU})"
     )
 
 
@@ -239,9 +240,3 @@ def _keep(said: "Said", each: Ready, options: argparse.Namespace, rate: int) -> 
         "segments": said.stats.segments if said.stats else 0,
         "wall_s": round(said.wall_s, 3),
     }
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 up")
-    return int(text)

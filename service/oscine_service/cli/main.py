@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from oscine_engine.errors import InvalidInput
-from oscine_service.cli import batch, convert, early, settings, text, voices
+from oscine_service.cli import batch, convert, early, keys, reward, settings, text, voices
 from oscine_service.config import arguments, parse
 from oscine_service.config.engine import engine_settings
 from oscine_service.config.sources import Resolved
@@ -112,10 +112,14 @@ def _command(options: argparse.Namespace, resolved: Resolved) -> Coroutine[Any, 
             return convert.convert(options)
         case "text":
             return text.text(options)
+        case "keys":
+            return keys.run(options, resolved.settings.security)
         case "settings":
             return settings.show(resolved)
         case "batch":
             return batch.batch(options, engine_settings(resolved.settings))
+        case "reward":
+            return reward.reward(options)
         case "serve":
             from oscine_service.cli import serve
 
@@ -150,7 +154,7 @@ def _check(parser: argparse.ArgumentParser, engine: arguments.Arguments, options
             f"{', '.join(given)}: without meaning beside --server, the service at {options.server} has settled that; "
             "leave out one or the other"
         )
-    if len(devices := getattr(options, "device", ())) > 1:
+    if len(devices := arguments.flag(options, "device") or ()) > 1:
         parser.error(f"argument --device: {','.join(devices)!r} is not a device: use cpu, cuda or cuda:N")
 
 
@@ -190,7 +194,9 @@ def _parser() -> argparse.ArgumentParser:
 
     voices.add_arguments(commands.add_parser("voices", help=voices.HELP))
     text.add_arguments(commands.add_parser("text", help=text.HELP))
+    keys.add_arguments(commands.add_parser("keys", help=keys.HELP))
     settings.add_arguments(commands.add_parser("settings", help=settings.HELP))
+    reward.add_arguments(commands.add_parser("reward", help=reward.HELP))
     convert.add_arguments(commands.add_parser("convert", help="convert a model, or its language model for vLLM"))
 
     for command in (saying, batching, showing):

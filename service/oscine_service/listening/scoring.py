@@ -41,7 +41,8 @@ def words(text: str) -> list[str]:
     """Comparable English words."""
     plain: str = _english()(text)
     plain = re.sub(r"\b([ap]) m\b", r"\1m", plain)
-    return re.sub(r"(?<=\d) (?=\d)", "", plain).split()
+    # A mark alone is no word.
+    return [word for word in re.sub(r"(?<=\d) (?=\d)", "", plain).split() if any(map(str.isalnum, word))]
 
 
 def _number(match: re.Match[str]) -> str:
