@@ -54,9 +54,10 @@ def silence(device: Device, clock: Clock, timed: Callable[[Callable[[], None]], 
     generator = np.random.default_rng(0)
     for tick in [*lm._read, *[tick for ticks in lm._say.values() for tick in ticks]]:
         tick.run = timed(_saying(lm, tick, clock, generator))
-    for size, step in flow._ticks.items():
-        step.outputs.host["mel"][:] = generator.normal(-5, 1, step.outputs.host["mel"].shape)
-        step.run = timed(_moving(clock, COSTS.tick_s(Stage.FLOW, size, 200 * size)))
+    for size, steps in flow._ticks.items():
+        for step in steps:
+            step.outputs.host["mel"][:] = generator.normal(-5, 1, step.outputs.host["mel"].shape)
+            step.run = timed(_moving(clock, COSTS.tick_s(Stage.FLOW, size, 200 * size)))
         flow._starting[size].run = timed(_moving(clock, 0.1e-3))
     for (size, _), batch in vocoder._ticks.items():
         batch.outputs.host["wave"][:] = generator.normal(0, 0.05, batch.outputs.host["wave"].shape)

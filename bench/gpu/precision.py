@@ -190,7 +190,8 @@ class Bench:
         flow.fill(runner.pool.data)
         for count in self.counts:
             runner._starting[count].capture(runner._spare, runner._silent)
-            runner._ticks[count].capture(runner._spare)
+            for tick in runner._ticks[count]:
+                tick.capture(runner._spare)
             voices = [bench._context(runner, seconds) for _ in range(count)]
             took = [bench._one_chunk(runner, voices)[0] for _ in range(6)]
             for voice in voices:

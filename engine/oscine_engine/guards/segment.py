@@ -128,6 +128,28 @@ class SegmentGuard:
         if self._silence.passes(speech_id):
             self._passed.append(len(self._ids))
 
+    def goes_on(self, ids: Sequence[int]) -> list[int] | None:
+        """As `said`, in a fraction of its time, for a sentence that has not ended: None if there is more to look at.
+
+        Then `said` is to be asked. Mostly there is not: new ids are neither silent nor such as were said of late.
+        """
+        mine, passed = self._ids, self._passed
+        count = len(mine)
+        if self._cleared != count or self._given != len(passed):
+            return None
+        new = list(ids[count:])
+        last_said, silent = self._last_said, self.rules.silent_ids
+        for speech_id in new:
+            if speech_id in silent or count + 1 - last_said.get(speech_id, -LONGEST_PERIOD) <= LONGEST_PERIOD:
+                return None
+            count += 1
+            mine.append(speech_id)
+            passed.append(count)
+            last_said[speech_id] = self._cleared = count
+            self._suspected, self._silence.run = None, 0
+        self._given = len(passed)
+        return new
+
     def said(self, ids: Sequence[int], *, text: Sequence[int] = (), done: bool, capped: bool) -> Said:
         """All ids said so far, for all the target's text ids so far; `done`, `capped`: the stream's, with these ids."""
         for count in range(len(self._ids) + 1, len(ids) + 1):

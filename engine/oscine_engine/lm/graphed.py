@@ -313,10 +313,11 @@ class GraphedLM(LMRunner):
         tally = results["tally"][:saying]
         book.lines[book.at[:saying]] = results["lines"][:saying]
         self.acceptance.note(tally)
-        said = []
-        for stream, ids, (count, _) in zip(group, results["ids"].tolist(), tally.tolist(), strict=False):
+        said, draws = [], tick.shape.draws
+        for stream, ids, count in zip(group, results["ids"].tolist(), tally[:, 0].tolist(), strict=False):
             if count > 0:
-                ids = ids[:count]
+                if count < draws:
+                    ids = ids[:count]
                 if not stream.plain:
                     stream.length += stream.machine.num_pending - 1
                     stream.plain = True
@@ -324,7 +325,7 @@ class GraphedLM(LMRunner):
                 stream.tokens += ids
                 stream.machine.ran(ids)
             else:
-                ids = self._judge(stream, ids[:-count], tick.shape.draws - 1)
+                ids = self._judge(stream, ids[:-count], draws - 1)
             said.append(ids)
         return said
 

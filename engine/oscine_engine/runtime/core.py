@@ -34,14 +34,15 @@ from oscine_engine.scheduler.costs import CostModel
 from oscine_engine.scheduler.demand import Demand
 from oscine_engine.scheduler.policy import RULES, pick
 from oscine_engine.scheduler.start import DELIVERY_S, release
-from oscine_engine.scheduler.views import Stage, StreamView, Tick
+from oscine_engine.scheduler.views import Stage, StreamView, Tick, on
 
 log = logging.getLogger(__name__)
 
 OpenSegment = Callable[[Stream, bool, int], Segment]
 """(stream, whole, seed) -> its next segment, which holds no pages yet."""
 Clock = Callable[[], float]
-Outcome: TypeAlias = NDArray[np.float32] | Chunk | OscineError | None
+Outcome: TypeAlias = NDArray[np.float32] | Chunk | OscineError | int | None
+"""An int: so many ids were said, or Euler steps made, and nothing else has changed that the scheduler is told of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,6 +337,12 @@ class Core:
         if failed or stage is not Stage.FLOW or not self.stages.flow.pending:
             self._account(self._clock(), learn=not failed)
         for stream, outcome in zip(members, outcomes, strict=True):
+            if isinstance(outcome, int):
+                if stage is not Stage.LM:
+                    stream.view = on(stream.view, 0, outcome)
+                elif stream.view.ids_left:
+                    stream.view = on(stream.view, outcome, 0)
+                continue
             self._touch(stream)
             if stage is Stage.LM and not stream.read:
                 self._note_read(stream, began)

@@ -114,6 +114,7 @@ class Graphs:
     def __init__(self, device: torch.device) -> None:
         self._cuda = device.type == "cuda"
         self._pool = torch.cuda.graph_pool_handle() if self._cuda else None
+        self._stream = torch.cuda.current_stream(device) if self._cuda else None
         self._marks = [_event(), _event()] if self._cuda else []
 
     def capture(self, step: Step) -> Step:
@@ -136,7 +137,7 @@ class Graphs:
         """Remember this moment in the device's work."""
         if self._marks:
             self._marks.reverse()
-            self._marks[0].record()
+            self._marks[0].record(self._stream)
 
     def wait(self) -> None:
         """Return once the device has come to the last mark. Other threads run meanwhile."""

@@ -48,18 +48,25 @@ class Segment:
     promised: int = 0
     tempo: Tempo = field(default_factory=lambda: Tempo(1.0))
 
+    @property
+    def ahead_left(self) -> int:
+        """Ids that it may be given until the language model is far enough ahead."""
+        return LM_AHEAD - self.given + self.frames // 2
+
 
 @dataclass(slots=True, eq=False)
 class Lane:
     """The first segment sounds; the language model, and once the first is solved the flow, may be at the second.
 
     credit: samples that may still be made ready, besides those of one more chunk, before the listener takes some; below
-    0 no chunk begins.
+    0 no chunk begins. calm: so many ids may be said, since its prospect was told, until anything else in that changes
+    than the ids left.
     """
 
     voice: CachedVoice
     segments: deque[Segment] = field(default_factory=deque)
     credit: int = 0
+    calm: int = -1
 
     @property
     def held(self) -> bool:
@@ -91,6 +98,7 @@ class Lane:
             if len(segments) == 1 or segments[1].complete:
                 return None
             segment = segments[1]
-        if segment.given - segment.frames // 2 >= LM_AHEAD or not segment.lm.num_ready:
+        # `plain` has an id to feed.
+        if segment.ahead_left <= 0 or not (segment.lm.plain or segment.lm.num_ready):
             return None
         return segment

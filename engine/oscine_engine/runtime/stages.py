@@ -40,8 +40,10 @@ class Chunk(NamedTuple):
     mel: Tensor
 
 
-Solved: TypeAlias = Chunk | OscineError | None
-"""The chunk this Euler step finished, an error, or None while there is more to do."""
+Heard: TypeAlias = OscineError | int | None
+"""Why it failed; or how many ids the flow was given, if that is all that has changed of what it could do next."""
+Solved: TypeAlias = Chunk | OscineError | int | None
+"""The chunk this Euler step finished, an error, 1 if nothing has changed but that the step was made, or None."""
 
 SETS: tuple[frozenset[Stage], ...] = tuple(
     frozenset(stage for stage in Stage if mask & 1 << stage) for mask in range(1 << len(Stage))
@@ -97,14 +99,19 @@ class Stages:
         """The most that a chunk makes sound: itself, and what was held back of the one before."""
 
     def prospect(self, lane: Lane) -> Prospect:
-        """What `lane` could do now. Runs for every stream that a tick moved, so it is kept short."""
+        """What `lane` could do now, and how long that stays so (`Lane.calm`).
+
+        Runs for every stream that a tick moved on to something else, so it is kept short.
+        """
         voice, segment = lane.voice, lane.solving
         mask, rows, build = 0, 1, 0
         if (reading := lane.reading) is not None:
             mask, rows = LM, reading.lm.num_ready
+            lane.calm = reading.ahead_left - 1 if reading.lm.plain else -1
         if voice.prefix is None:
             build = self.voices.steps_left(voice)
             mask |= FLOW
+            lane.calm = -1
         if not lane.segments:
             return Prospect(SETS[mask], 0, rows, build, voice.prompt_frames, 0) if mask else IDLE
         if (mel := lane.segments[0].mel) is not None:
@@ -122,9 +129,13 @@ class Stages:
                 if have >= self._wanted or (segment.complete and have > 0 and segment.given):
                     if not build and self._room(lane, segment):
                         mask |= FLOW
+                    if flow is None or self._own_pages(lane, flow) >= segment.promised:
+                        # Others may take the pages that it would begin with.
+                        lane.calm = -1
                     frames = min(frames, self._ratio * have)
                 elif not segment.complete:
                     ids = self._wanted - have
+                    lane.calm = min(lane.calm, ids - 1)
             sound = frames if segment.frames else frames - self._ratio * voice.open_tokens
             frames = int(sound / segment.tempo.speed) - (0 if segment.frames else self._behind)
         if mel is not None:
@@ -227,11 +238,25 @@ class Stages:
         segment.lm.end_text()
         self.note_end(segment)
 
-    def read(self, lanes: Sequence[Lane], guesses: int | None = None) -> list[OscineError | None]:
-        """One language model step, with so many guesses, for every lane that has one to take: each lane's failure."""
+    def read(self, lanes: Sequence[Lane], guesses: int | None = None) -> list[Heard]:
+        """One language model step, with so many guesses, for every lane that has one to take."""
         segments = [lane.reading for lane in lanes]
         self.lm.step([segment.lm for segment in segments if segment is not None], guesses)
-        return [_own(self._hear, segment) if segment is not None else None for segment in segments]
+        outcomes: list[Heard] = []
+        for lane, segment in zip(lanes, segments, strict=True):
+            if segment is None:
+                outcomes.append(None)
+            elif segment.lm.plain and (ids := segment.guard.goes_on(segment.lm.tokens)) is not None:
+                # Most streams in most steps: in few words, since it is done for each of them.
+                segment.ids += ids
+                count = len(ids)
+                segment.given += count
+                lane.calm -= count
+                outcomes.append(count if lane.calm >= 0 else None)
+            else:
+                lane.calm = -1
+                outcomes.append(_own(self._hear, segment))
+        return outcomes
 
     def _hear(self, segment: Segment) -> OscineError | None:
         """Take on what the language model has said since the last time."""
@@ -310,6 +335,8 @@ class Stages:
         for place, lane, segment, flow in stepped:
             if flow.chunk is None:
                 outcomes[place] = _own(self._solved, lane, segment, flow)
+            elif segment is not None and flow.chunk.step > 1:
+                outcomes[place] = 1
         return outcomes
 
     def _begun(self, lane: Lane, segment: Segment | None) -> FlowStream | None:

@@ -73,15 +73,19 @@ RULES = Rules()
 
 def pick(views: Sequence[StreamView], now: float, costs: CostModel, rules: Rules = RULES) -> Tick | None:
     """The next tick, or None when nobody is ready. Its members are ready in its stage, in order of their need."""
-    firsts: list[int] = []
-    listening: list[int] = []
+    arrived: list[tuple[float, int]] = []
+    deadlines: list[tuple[float, int]] = []
     for place, view in enumerate(views):
         if view.ready:
-            (firsts if view.dry_at is None else listening).append(place)
-    if not firsts and not listening:
+            if view.dry_at is None:
+                arrived.append((view.arrived, place))
+            else:
+                deadlines.append((view.dry_at, place))
+    if not arrived and not deadlines:
         return None
-    firsts.sort(key=lambda place: views[place].arrived)
-    listening.sort(key=lambda place: views[place].dry_at or 0.0)
+    arrived.sort()
+    deadlines.sort()
+    firsts, listening = [place for _, place in arrived], [place for _, place in deadlines]
     if firsts:
         batch = _for_first(views, firsts, listening, costs, rules)
     else:
@@ -117,17 +121,22 @@ class _Batch:
         curve, context_s, factor = self._curve, self._context_s, self._factor
         table, end = curve.table, len(curve.table)
         rows, context, seconds = self._rows, self._context, self.seconds
+        priced, reading = price < math.inf, stage is Stage.LM
         for place in places:
             view = views[place]
             if stage not in view.ready:
                 continue
-            more = view.lm_rows if stage is Stage.LM else 1
+            more = view.lm_rows if reading else 1
             seats = rows + more
             alone = table[seats] if seats < end else curve(seats)
             longer = (alone + context_s * (context + view.context_frames)) * factor
             if longer > limit_s:
                 break
-            if members and longer - seconds > price * (curve(more) + context_s * view.context_frames) * factor:
+            if (
+                priced
+                and members
+                and longer - seconds > price * (curve(more) + context_s * view.context_frames) * factor
+            ):
                 continue
             rows, context, seconds = seats, context + view.context_frames, longer
             members.append(place)

@@ -134,6 +134,25 @@ def test_how_many_ids_come_at_once_makes_no_difference(ids: list[int], steps: li
         assert pieces + tell(many, after, start=outcome.keep)[0] == given + tell(one, after, start=verdict.keep)[0]
 
 
+@given(
+    st.lists(st.one_of(st.sampled_from([1, 2, 5, 6, 7, 8, 9]), st.integers(100, 400)), max_size=160),
+    st.lists(st.integers(1, 8), min_size=1, max_size=20),
+)
+def test_going_on_without_a_close_look_gives_what_a_close_look_gives(ids: list[int], steps: list[int]) -> None:
+    rules = GuardRules(sample_rate=24000, loudness=LOUDNESS, silent_ids=frozenset({1, 2}))
+    close, quick = SegmentGuard(rules, seed=1), SegmentGuard(rules, seed=1)
+    count = turn = 0
+    while count < len(ids):
+        count, turn = min(len(ids), count + steps[turn % len(steps)]), turn + 1
+        expected = close.said(ids[:count], done=False, capped=False)
+        new = quick.goes_on(ids[:count])
+        assert (quick.said(ids[:count], done=False, capped=False) if new is None else Said(new, None)) == expected
+        if isinstance(expected.verdict, Retry):
+            ids, count = ids[: expected.verdict.keep] + ids[count:], expected.verdict.keep
+        elif expected.verdict is not None:
+            return
+
+
 def test_a_sentence_that_does_not_end_is_an_error_unless_it_is_short() -> None:
     for count, fault in ((SHORT_IDS - 1, False), (SHORT_IDS, True), (400, True)):
         verdict = SegmentGuard(RULES, seed=1).said(SPEECH[:count], done=True, capped=True).verdict

@@ -119,6 +119,7 @@ class Rig:
         *,
         costs: CostModel = COSTS,
         observe: Observe | None = None,
+        graphed: bool = False,
     ) -> None:
         self.clock = Clock()
         self.device = Device(
@@ -127,6 +128,7 @@ class Rig:
             costs=costs,
             clock=self.clock,
             observe=observe,
+            graphed=graphed,
         )
         self.device.read_prompts()
         self.core = self.device.make_core()
