@@ -22,14 +22,14 @@ class Pronunciations:
     def __init__(self, readings: Mapping[str, str]) -> None:
         """readings: word -> what to read in its place. Raises InvalidInput for entries out of range."""
         if len(readings) > MOST_WORDS:
-            raise InvalidInput(f"a lexicon of {len(readings)} words: send at most {MOST_WORDS}")
+            raise InvalidInput(f"pronunciations: {len(readings)} words; at most {MOST_WORDS} are taken")
         self._readings: dict[str, str] = {}
         for word, reading in readings.items():
             if not word.strip() or len(word) > LONGEST_WORD or "\n" in word:
-                raise InvalidInput(f"lexicon: {word[:LONGEST_WORD]!r} is no word of 1 to {LONGEST_WORD} characters")
+                raise InvalidInput(f"pronunciations: {word[:LONGEST_WORD]!r} is no word of 1 to {LONGEST_WORD} characters")
             if len(reading) > LONGEST_READING or "\n" in reading:
                 raise InvalidInput(
-                    f"lexicon: the reading of {word!r} is longer than {LONGEST_READING} characters or has a newline"
+                    f"pronunciations: the reading of {word!r} is longer than {LONGEST_READING} characters or has a newline"
                 )
             self._readings[word.strip().lower()] = reading
         self._longest = max(map(len, self._readings), default=0)

@@ -115,7 +115,7 @@ def test_a_word_that_may_go_on_does_not_make_a_sentence_unfinished() -> None:
     ],
 )
 def test_a_lexicon_out_of_range_is_refused(readings: dict[str, str]) -> None:
-    with pytest.raises(InvalidInput, match="lexicon"):
+    with pytest.raises(InvalidInput, match="pronunciations"):
         Pronunciations(readings)
 
 
