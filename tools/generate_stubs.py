@@ -17,13 +17,14 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 ROOT = REPOSITORY / "proto" / "oscine_proto"
 PUBLIC = ROOT / "oscine" / "v1"
 CLIENT = REPOSITORY / "clients" / "python" / "oscine_client" / "_stubs"
-_GENERATED_IMPORT = re.compile(r"(?<![\w./])oscine\.(?=(?:\w+\.)*v\d+(?: import |\.\w+_pb2))")
+_PACKAGES = r"oscine\.(?:\w+\.)*v\d+|nvidia_riva"
+_GENERATED_IMPORT = re.compile(rf"(?<![\w./])({_PACKAGES})(?= import |\.\w+_pb2)")
 _OUR_PACKAGE = re.compile(r"\boscine_proto\.oscine\.v1\b")
 
 
 def moved(text: str) -> str:
     """Generated code with its imports pointing into oscine_proto."""
-    return _GENERATED_IMPORT.sub("oscine_proto.oscine.", text)
+    return _GENERATED_IMPORT.sub(r"oscine_proto.\1", text)
 
 
 def copied(text: str) -> str:

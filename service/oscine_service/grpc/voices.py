@@ -10,19 +10,17 @@ from google.protobuf.message import DecodeError, Message
 from oscine_engine.errors import Idle, InvalidInput, Overloaded
 from oscine_proto.oscine.v1 import voice_pb2 as pb
 from oscine_service.conversation.calls import Calls
-from oscine_service.errors import KNOWN, retry_after_s, row
+from oscine_service.errors import KNOWN
+from oscine_service.grpc.refusing import abort, drain
 from oscine_service.security.principal import current
 from oscine_service.voices.library import MAX_AUDIO_BYTES, Library, NewVoice, Origin, Voice, too_large
 
 NAME = pb.DESCRIPTOR.services_by_name["VoiceService"].full_name
 MAX_PIECE_BYTES = 1_000_000
-MAX_DETAILS = 800
 UPLOADS = 8
 """Recordings that are received at once: each may take MAX_AUDIO_BYTES of memory."""
 PIECE_S = 30.0
 """That the next piece of a recording may take to come."""
-QUIET_S, DRAIN_S = 0.1, 2.0
-"""A refused client has stopped sending after this long without a message, and is not waited for any longer."""
 
 Request = TypeVar("Request", bound=Message)
 Answer = TypeVar("Answer", bound=Message)
@@ -64,7 +62,7 @@ class VoiceService:
                     raise request
                 return await self._calls.unless_stopped(act(request))
             except KNOWN as error:
-                await _refuse(context, error)
+                await abort(context, error)
                 return None
 
         return grpc.unary_unary_rpc_method_handler(answer, _parser(kind), _bytes)
@@ -88,8 +86,8 @@ class VoiceService:
             return await self._calls.unless_stopped(self._made(pieces))
         except KNOWN as error:
             # A client whose write fails is told of that by grpc, and not of the reason.
-            await _drain(pieces)
-            await _refuse(context, error)
+            await drain(pieces)
+            await abort(context, error)
             return None
         finally:
             self._uploads -= 1
@@ -154,19 +152,3 @@ def _voice(voice: Voice) -> pb.Voice:
         created_unix_ms=round(voice.created * 1000),
         transcribed=voice.transcribed,
     )
-
-
-async def _refuse(context: Context, error: Exception) -> None:
-    hint = retry_after_s(error)
-    trailing = () if hint is None else (("retry-after-ms", str(round(hint * 1000))),)
-    await context.abort(row(error).grpc, str(error)[:MAX_DETAILS], trailing)
-
-
-async def _drain(pieces: Pieces) -> None:
-    """Let the client finish what it is sending, without keeping it."""
-    try:
-        async with asyncio.timeout(DRAIN_S):
-            while await asyncio.wait_for(anext(pieces, None), QUIET_S) is not None:
-                pass
-    except TimeoutError:
-        return
