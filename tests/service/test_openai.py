@@ -16,6 +16,8 @@ import openai
 import pytest
 import pytest_asyncio
 import soundfile
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from oscine_codecs import pcm
 from oscine_engine.checkpoint.load import Checkpoint
@@ -25,7 +27,7 @@ from oscine_engine.front import VoiceInfo
 from oscine_service.conversation import Calls
 from oscine_service.http import openai as door
 from oscine_service.http.app import application
-from oscine_service.http.openai_names import STOCK_VOICES, mapping, voices
+from oscine_service.http.openai_names import STOCK_VOICES, UnknownModel, mapping, voices
 from oscine_service.http.openai_request import FIELDS, FORMATS, BadField, parse
 from oscine_service.http.server import serving
 from oscine_service.limits import Limits
@@ -58,9 +60,9 @@ class Service:
 @contextlib.asynccontextmanager
 async def running(checkpoint: Checkpoint, limits: Limits, max_streams: int = 4) -> AsyncIterator[Service]:
     calls = Calls()
-    settings = EngineSettings(max_streams=max_streams, utilisation=math.inf, session=limits.session)
+    told = EngineSettings(max_streams=max_streams, utilisation=math.inf, session=limits.session)
     async with (
-        Engine(checkpoint, settings) as engine,
+        Engine(checkpoint, told) as engine,
         serving(
             application(engine, limits, calls, routes=door.routes(engine, limits, calls, {"nova": "nobody"})),
             "127.0.0.1",
@@ -274,6 +276,12 @@ BAD: list[tuple[object, str | None]] = [
     ({**GOOD, "instructions": 7}, "instructions"),
     ({**GOOD, "instructions": "x" * 4097}, "instructions"),
     ({**GOOD, "temprature": 0.5}, "temprature"),
+    ({**GOOD, "ref_audio": "AAAA"}, "ref_audio"),
+    ({**GOOD, "ref_text": "Hello."}, "ref_audio"),
+    ({**GOOD, "voice": None, "ref_audio": ""}, "ref_audio"),
+    ({**GOOD, "voice": None, "ref_audio": "?"}, "ref_audio"),
+    ({**GOOD, "voice": None, "ref_audio": "https://example.com/a,b.wav"}, "ref_audio"),
+    ({**GOOD, "voice": None, "ref_audio": "AAAA", "ref_text": "x" * 1001}, "ref_text"),
 ]
 
 
@@ -293,7 +301,7 @@ async def test_bad_requests_get_the_envelope_and_the_field(service: Service, sen
 async def test_other_bodies_and_methods_are_refused(service: Service) -> None:
     plain = await service.http.post("/v1/audio/speech", content=json.dumps(GOOD))
     assert plain.status_code == 400 and "Content-Type" in plain.json()["error"]["message"]
-    large = await service.say(input="x" * (1 << 20))
+    large = await service.say(input="x" * (12 << 20))
     assert large.status_code == 413 and large.json()["error"]["code"] == "too_large"
     wrong = await service.http.get("/v1/audio/speech")
     assert wrong.status_code == 405 and "error" in wrong.json()
@@ -379,18 +387,25 @@ async def test_a_response_that_breaks_off_never_looks_complete(checkpoint: Check
     for fields in ({"response_format": "pcm"}, {"response_format": "pcm", "stream_format": "sse"}):
         async with running(checkpoint, Limits()) as service:
             asked = {**GOOD, "input": "The engine will be lost in the middle of this. " * 60, **fields}
-            data = b""
+            data, late = b"", list[bytes]()
             async with service.http.stream("POST", "/v1/audio/speech", json=asked) as response:
                 assert response.status_code == 200
                 chunks = response.aiter_raw()
                 data += await anext(chunks)
                 service.calls.stop()
                 with pytest.raises(httpx.RemoteProtocolError):
-                    while True:
-                        data += await anext(chunks)
+                    data += b"".join([chunk async for chunk in _remembered(chunks, late)])
+                data += b"".join(late)
             if "stream_format" in fields:
                 *_, last, rest = data.decode().split("\n\n")
                 assert rest == "" and "error" in json.loads(last.removeprefix("data: "))
+
+
+async def _remembered(chunks: AsyncIterator[bytes], into: list[bytes]) -> AsyncIterator[bytes]:
+    """`chunks` again; what came before an error is in `into`."""
+    async for chunk in chunks:
+        into.append(chunk)
+        yield chunk
 
 
 KNOWN = {
@@ -420,3 +435,41 @@ async def test_a_field_that_is_null_is_one_that_is_left_out() -> None:
     assert replace(left_out.session, voice=None).voice is None
     with pytest.raises(BadField, match="no field"):
         parse(json.dumps({**GOOD, "x": None}).encode(), str)
+
+
+ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda each: st.lists(each, max_size=3) | st.dictionaries(st.text(max_size=5), each, max_size=3),
+    max_leaves=5,
+)
+FIELD = st.one_of(
+    ANY,
+    st.sampled_from(
+        ["oscine", "alloy", "mp3", "wav", "sse", "audio", "en", "AAAA", "Hello.", 1, 1.5, 24000, True, False]
+    ),
+)
+BODY = st.one_of(
+    st.binary(max_size=60),
+    st.dictionaries(st.sampled_from(list(FIELDS)), FIELD).map(lambda fields: json.dumps({**GOOD, **fields}).encode()),
+    st.dictionaries(st.sampled_from(list(FIELDS)) | st.text(max_size=9), ANY).map(lambda it: json.dumps(it).encode()),
+    ANY.map(lambda value: json.dumps(value).encode()),
+)
+
+
+def any_body_is_taken_or_refused_by_name(body: bytes) -> None:
+    refusal: BadField | UnknownModel | None = None
+    try:
+        asked = parse(body, str)
+    except (BadField, UnknownModel) as error:
+        refusal = error
+    if refusal is None:
+        assert 0 < len(asked.text) <= 4096 and asked.text.encode()
+        assert 0.5 <= asked.session.speed <= 2
+    else:
+        assert 0 < len(refusal.message) < 1000
+        assert refusal.param is None or refusal.param in refusal.message or refusal.param in json.loads(body)
+
+
+@pytest.mark.parametrize("cases", [200, pytest.param(10_000, marks=pytest.mark.slow)])
+async def test_any_body_is_taken_or_refused_by_name(cases: int) -> None:
+    given(BODY)(settings(max_examples=cases, deadline=None)(any_body_is_taken_or_refused_by_name))()

@@ -22,7 +22,10 @@ from oscine_service.http.openai_request import BadField, parse
 from oscine_service.http.streaming import Spoken
 from oscine_service.limits import Limits
 
-MAX_BODY_BYTES = 1 << 20
+MAX_BODY_BYTES = 12 << 20
+"""A recording of the size that is taken fits, in base64."""
+LONG_BODY = 1 << 16
+"""Bytes from which on reading a body takes milliseconds, for which an event loop should not be held up."""
 SAMPLES = Format(Encoding.PCM_F32)
 """What a file is made of that cannot be begun before its end."""
 CREATED = 1767225600
@@ -37,7 +40,8 @@ def routes(front: Front, limits: Limits, calls: Calls, voices: Mapping[str, str]
     async def speech(request: Request) -> Response:
         if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
             raise BadField("send the request as JSON, with the header Content-Type: application/json")
-        asked = parse(await body.read(request, MAX_BODY_BYTES), voice_of)
+        sent = await body.read(request, MAX_BODY_BYTES)
+        asked = await asyncio.to_thread(parse, sent, voice_of) if len(sent) > LONG_BODY else parse(sent, voice_of)
         entire = not asked.stream and has_head(asked.format)
         config = Config(asked.session, SAMPLES if entire else asked.format)
         opening = Conversation.open(front, config, limits, calls)

@@ -1,5 +1,6 @@
 """The body of `POST /v1/audio/speech` -> what it asks. Pure; every refusal is a `BadField` that names the field."""
 
+import base64
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -10,6 +11,7 @@ from typing import Any, TypeVar
 from oscine_engine.errors import InvalidInput
 from oscine_engine.events import Mode, SessionRequest
 from oscine_engine.front import MAX_SEED
+from oscine_engine.options import MAX_TRANSCRIPT, ColdVoice
 from oscine_service.audio import SAMPLE_RATE, Container, Encoding, Format
 from oscine_service.http.openai_names import MODELS, UnknownModel
 
@@ -42,6 +44,11 @@ FIELDS: dict[str, str] = {
     "stream": "Not of OpenAI: false waits for the end, and sends a file whose head says how long it is.",
     "sample_rate": "Not of OpenAI: in Hz.",
     "language": "Not of OpenAI: of the text, as ISO 639-1 has it. Seen from its script where it is left out.",
+    "ref_audio": (
+        "Not of OpenAI: a recording of the voice to speak in, in place of `voice`: an audio file in base64, bare or as "
+        "a `data:` URL. Forgotten afterwards."
+    ),
+    "ref_text": "Not of OpenAI: what is said in `ref_audio`.",
     "seed": "Not of OpenAI: the same request with the same seed is spoken the same way.",
 }
 """All there are, and what they say."""
@@ -94,8 +101,9 @@ def _session(fields: Mapping[str, Any], voice_of: Callable[[str], str]) -> Sessi
         raise BadField(
             f"instructions: {len(instructions)} characters; it has at most {MAX_INSTRUCTIONS}", "instructions"
         )
-    voice, speed = voice_of(_voice(fields)), _speed(fields)
-    language = _typed(fields, "language", str, "a string", None)
+    speed, language = _speed(fields), _typed(fields, "language", str, "a string", None)
+    reference = _reference(fields)
+    voice = None if reference is not None else voice_of(_voice(fields))
     with _about("speed"):
         SessionRequest(speed=speed)
     with _about("language"):
@@ -107,6 +115,7 @@ def _session(fields: Mapping[str, Any], voice_of: Callable[[str], str]) -> Sessi
             speed=speed,
             language=language,
             instruction=instructions or None,
+            reference=reference,
         )
 
 
@@ -152,10 +161,28 @@ def _text(fields: Mapping[str, Any], name: str, default: Callable[[], str]) -> s
 def _input(fields: Mapping[str, Any]) -> str:
     text = _text(fields, "input", _required)
     if not 0 < len(text) <= MAX_INPUT:
-        raise BadField(
-            f"input: {len(text)} characters; it has 1 to {MAX_INPUT}: send longer texts in parts", "input"
-        )
+        raise BadField(f"input: {len(text)} characters; it has 1 to {MAX_INPUT}: send longer texts in parts", "input")
     return text
+
+
+def _reference(fields: Mapping[str, Any]) -> ColdVoice | None:
+    """A voice that came along."""
+    audio, words = _text(fields, "ref_audio", lambda: ""), _text(fields, "ref_text", lambda: "")
+    if not audio:
+        if fields.get("ref_audio") is not None or words:
+            raise BadField("ref_audio: it is empty; send an audio file in base64", "ref_audio")
+        return None
+    if fields.get("voice") is not None:
+        raise BadField("ref_audio: name a voice or send a recording of one, not both", "ref_audio")
+    head, comma, rest = audio.partition(",")
+    if comma and not (head.startswith("data:") and head.endswith(";base64")):
+        raise BadField("ref_audio: it must be base64, bare or behind data:audio/...;base64,", "ref_audio")
+    try:
+        data = base64.b64decode(rest if comma else audio, validate=True)
+    except ValueError as error:
+        raise BadField(f"ref_audio: it is not base64 ({error})", "ref_audio") from error
+    with _about("ref_text" if len(words) > MAX_TRANSCRIPT else "ref_audio"):
+        return ColdVoice(data, words)
 
 
 def _voice(fields: Mapping[str, Any]) -> str:
@@ -238,4 +265,4 @@ def _about(param: str) -> Iterator[None]:
     except BadField:
         raise
     except InvalidInput as error:
-        raise BadField(str(error), param) from error
+        raise BadField(str(error) if param in str(error) else f"{param}: {error}", param) from error
