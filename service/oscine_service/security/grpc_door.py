@@ -34,7 +34,7 @@ class GrpcDoor(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused
 
     async def intercept_service(
         self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
-    ) -> Handler | None:
+    ) -> "Handler | None":
         details = handler_call_details
         handler = await continuation(details)
         if handler is None or details.method.startswith(OPEN):
