@@ -69,7 +69,8 @@ class Report:
 @contextmanager
 def service(model: Path | None, streams: int) -> Iterator[tuple[int, str]]:
     """`oscine serve` on a free port: its process id and address. Raises ServerFailed."""
-    command = [sys.executable, "-m", "oscine_service.cli", "serve", "--port", "0", "--max-streams", str(streams)]
+    command = [sys.executable, "-m", "oscine_service.cli", "serve", "--port", "0", "--http-port", "none"]
+    command += ["--max-streams", str(streams)]
     # As many as asked for, whether or not this machine keeps up with them: they are here to be cut off.
     command += ["--utilisation", "inf"]
     command += [] if model is None else ["--model", str(model)]

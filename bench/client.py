@@ -34,7 +34,8 @@ class ServerFailed(RuntimeError):
 @contextmanager
 def server(model: Path | None, max_streams: int) -> Iterator[str]:
     """Run `oscine serve` on a free port of this machine; gives its address. Raises ServerFailed."""
-    command = [sys.executable, "-m", "oscine_service.cli", "serve", "--port", "0", "--max-streams", str(max_streams)]
+    command = [sys.executable, "-m", "oscine_service.cli", "serve", "--port", "0", "--http-port", "none"]
+    command += ["--max-streams", str(max_streams)]
     command += [] if model is None else ["--model", str(model)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:

@@ -6,3 +6,5 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Recorded log filterbanks are compared to 1e-4, which MKL's processor-specific transforms exceed (see bench.parity).
 os.environ.setdefault("MKL_CBWR", "COMPATIBLE")
+# Services that tests start run beside each other.
+os.environ.setdefault("OSCINE_HTTP_PORT", "0")

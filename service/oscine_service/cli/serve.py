@@ -1,4 +1,4 @@
-"""`oscine serve`: an engine behind a gRPC server until it is told to stop."""
+"""`oscine serve`: an engine behind gRPC, HTTP and WebSocket until it is told to stop."""
 
 import asyncio
 import sys
@@ -18,12 +18,15 @@ from oscine_service.conversation import Calls
 from oscine_service.event_loop import lasting
 from oscine_service.grpc.server import check_address, serving
 from oscine_service.grpc.voices import VoiceService
+from oscine_service.http import openai, openai_names
+from oscine_service.http.app import application
+from oscine_service.http.server import serving as http_serving
 from oscine_service.limits import Limits
 from oscine_service.recordings import decode
 from oscine_service.unit.engines import Engines
 from oscine_service.unit.front import unit
 from oscine_service.unit.times import Times
-from oscine_service.voices.library import library
+from oscine_service.voices.library import Library, library
 
 NO_VOICES = "oscine: this model has no voices: calls are refused until it has one; add spk2info.pt to its directory"
 
@@ -53,6 +56,8 @@ async def serve(settings: Settings) -> None:
     except CodecMissing as error:
         print(f"oscine: only PCM16 is served: {error}", file=sys.stderr, flush=True)
     check_address(server.host, server.port)
+    if server.http_port is not None:
+        check_address(server.host, server.http_port, "--http-port")
     told, calls = engine_settings(settings), Calls()
     try:
         async with (
@@ -67,13 +72,17 @@ async def serve(settings: Settings) -> None:
                 calls=calls,
                 services=(VoiceService(voices, calls),),
             ) as running,
+            _http(settings, front, limits, calls, voices) as address,
         ):
             with lasting():
                 _on_signals(stop.set)
                 print(f"serving on {running.address}, {_about(front, engines)}", flush=True)
+                if address is not None:
+                    print(f"HTTP and WebSocket on {address}", flush=True)
                 if not front.voices:
                     print(NO_VOICES, file=sys.stderr, flush=True)
                 await stop.wait()
+                calls.close()
                 _on_signals(task.cancel)
                 if engines is not None:
                     engines.close()
@@ -104,6 +113,23 @@ def _about(front: Front, engines: Engines | None) -> str:
     if engines is None or (count := len(engines.supervisors)) == 1:
         return voices
     return f"{voices}, engines: {engines.ready} of {count} ready"
+
+
+@asynccontextmanager
+async def _http(
+    settings: Settings, front: Front, limits: Limits, calls: Calls, voices: Library
+) -> AsyncIterator[str | None]:
+    """The address of the HTTP port, if there is one."""
+    server = settings.server
+    if server.http_port is None:
+        yield None
+        return
+    names = openai_names.mapping(server.openai_voices)
+    app = application(front, limits, calls, routes=[*openai.routes(front, limits, calls, names)])
+    async with http_serving(
+        app, server.host, server.http_port, limits=limits, grace_s=server.grace, calls=calls
+    ) as address:
+        yield address
 
 
 @asynccontextmanager

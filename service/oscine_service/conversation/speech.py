@@ -24,6 +24,7 @@ class Speech:
         self._writer = writer(format)
         self._sequence = 0
         self._end = 0
+        self._flushed = 0
         self._made = 0
         self._positions = Positions(format.sample_rate)
 
@@ -50,11 +51,13 @@ class Speech:
             case events.Flushed():
                 audio = [*self._audio(self._writer.flush())]
                 self._positions.flushed(self._made, self._end)
+                self._flushed = self._end
                 return [*audio, Flushed(self._end)]
             case events.Words(words=words):
                 return [Words(tuple(self._word(word) for word in words))]
             case events.Marked(name=name, end_sample=made):
-                return [Marked(name, self.sent(made))]
+                # Behind a flush it lies where the silence ends that was added there.
+                return [Marked(name, max(self._flushed, self.sent(made)))]
             case events.Done():
                 audio = [*self._audio(self._writer.finish())]
                 return [*audio, Done(self._end / self._format.sample_rate, event.stats)]
@@ -64,7 +67,7 @@ class Speech:
         return self._positions.made(sent)
 
     def sent(self, made: int) -> int:
-        """The position in what is sent of what the session made at `made`; where silence was added there, its end."""
+        """The position in what is sent of what the session made at `made`; where silence was added there, its start."""
         return self._positions.sent(made)
 
     def close(self) -> None:

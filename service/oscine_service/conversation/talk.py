@@ -185,6 +185,8 @@ class Conversation:
                             self._attendant.sent(reply.samples, len(reply.frames))
                         elif isinstance(reply, Done):
                             self._stats = reply.stats
+                            if self._refusal is not None:
+                                break  # what was accepted is done, what the client wanted is not
                         yield reply
         except errors.Cancelled:
             if self._fault is not None:

@@ -63,19 +63,20 @@ class Service(Protocol):
     def handler(self) -> grpc.GenericRpcHandler: ...
 
 
-def check_address(host: str, port: int) -> None:
-    """Whether `serving` will be able to bind, known before an engine has been loaded for it. Raises InvalidInput."""
+def check_address(host: str, port: int, option: str = "--port") -> None:
+    """Whether a server will be able to bind, known before an engine has been loaded for it. Raises InvalidInput, which
+    names the `option` that says where."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind, protocol) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
     except OSError as error:
-        raise _unbindable(host, port, error.strerror or str(error)) from error
+        raise _unbindable(host, port, error.strerror or str(error), option) from error
 
 
-def _unbindable(host: str, port: int, reason: str) -> InvalidInput:
-    return InvalidInput(f"cannot listen on {host}:{port}: {reason}; choose others with --host and --port")
+def _unbindable(host: str, port: int, reason: str, option: str = "--port") -> InvalidInput:
+    return InvalidInput(f"cannot listen on {host}:{port}: {reason}; choose others with --host and {option}")
 
 
 @asynccontextmanager

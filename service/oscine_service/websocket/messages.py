@@ -163,7 +163,9 @@ def _config(message: Object) -> Config:
     if message.get("quiet_ms") is not None:
         given["quiet_s"] = _quiet_s(_field(message, "quiet_ms", int))
     if message.get("pronunciations") is not None:
-        given["pronunciations"] = _field(message, "pronunciations", dict)
+        words = given["pronunciations"] = _field(message, "pronunciations", dict)
+        for word in words:
+            _field(words, word, str)
     if message.get("reference") is not None:
         given["reference"] = _reference(_field(message, "reference", dict))
     mode = _one_of(Mode, _field(message, "mode", str, Mode.AUTO.value), "mode")
