@@ -21,7 +21,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 RATE, WINDOW, QUIET_DB = 24000, 240, -50.0
 TEXT = "Good morning. Dr. Hill has 12 horses, and the library closes early."
 WORDS = "Good morning Dr. Hill has 12 horses and the library closes early".split()
-LOOK_S, AHEAD_S = 0.2, 0.2
+LOOK_S, AHEAD_S = 0.1, 0.2
 """From one look at the best path to the next, and what a frame's scores wait for."""
 
 
