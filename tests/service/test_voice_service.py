@@ -28,6 +28,7 @@ from oscine_service.grpc import voices as grpc_voices
 from oscine_service.grpc.server import serving
 from oscine_service.grpc.voices import VoiceService
 from oscine_service.security.principal import ANYBODY, Grant, Principal, acting_for
+from oscine_service.voices import library as libraries
 from oscine_service.voices.library import MAX_AUDIO_BYTES, Library, library
 from tests.service.calls import config as speech_config
 from tests.service.calls import converse, text
@@ -292,7 +293,7 @@ async def _left_and_cut(service: Service) -> None:
 async def test_uploads_beyond_what_memory_allows_are_told_when_to_come_back(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(grpc_voices, "UPLOADS", 1)
+    monkeypatch.setattr(libraries, "UPLOADS", 1)
     first = service.stub.CreateVoice()
     await first.write(next(upload("anna", b"")))
     await until(lambda: count(lambda: service.calls.running == 1))

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, TypeVar
 import grpc
 from google.protobuf.message import DecodeError, Message
 
-from oscine_engine.errors import Idle, InvalidInput, Overloaded
+from oscine_engine.errors import Idle, InvalidInput
 from oscine_proto.oscine.v1 import voice_pb2 as pb
 from oscine_service.conversation.calls import Calls
 from oscine_service.errors import KNOWN
@@ -17,8 +17,6 @@ from oscine_service.voices.library import MAX_AUDIO_BYTES, Library, NewVoice, Or
 
 NAME = pb.DESCRIPTOR.services_by_name["VoiceService"].full_name
 MAX_PIECE_BYTES = 1_000_000
-UPLOADS = 8
-"""Recordings that are received at once: each may take MAX_AUDIO_BYTES of memory."""
 PIECE_S = 30.0
 """That the next piece of a recording may take to come."""
 
@@ -37,7 +35,6 @@ class VoiceService:
 
     def __init__(self, library: Library, calls: Calls) -> None:
         self._library, self._calls = library, calls
-        self._uploads = 0
 
     def handler(self) -> grpc.GenericRpcHandler:
         # Parsed here, not by a generated servicer: a request that cannot be decoded is the client's fault.
@@ -79,18 +76,14 @@ class VoiceService:
         return pb.DeleteVoiceResponse()
 
     async def _create(self, pieces: Pieces, context: Context) -> pb.CreateVoiceResponse | None:
-        self._uploads += 1
         try:
-            if self._uploads > UPLOADS:
-                raise Overloaded(f"{UPLOADS} recordings are being received already; try again", 1.0)
-            return await self._calls.unless_stopped(self._made(pieces))
+            with self._library.receiving():
+                return await self._calls.unless_stopped(self._made(pieces))
         except KNOWN as error:
             # A client whose write fails is told of that by grpc, and not of the reason.
             await drain(pieces)
             await abort(context, error)
             return None
-        finally:
-            self._uploads -= 1
 
     async def _made(self, pieces: Pieces) -> pb.CreateVoiceResponse:
         new = _new(await _next(pieces))

@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
 
-from oscine_engine.errors import InvalidInput, NoStore, UnknownVoice, VoiceExists
+from oscine_engine.errors import InvalidInput, NoStore, Overloaded, UnknownVoice, VoiceExists
 from oscine_engine.front import VoiceInfo
 from oscine_engine.voices.catalogue import Catalogue, StoredVoice, check_name, unknown
 from oscine_service.security.errors import Forbidden
@@ -20,6 +20,8 @@ MAX_AUDIO_S = 120.0
 """Of a recording before its pauses are cut; much less makes a voice."""
 MAX_TRANSCRIPT, MAX_DESCRIPTION = 2000, 500
 MAX_PAGE, PAGE = 1000, 100
+UPLOADS = 8
+"""Recordings that are received at once, through all front doors: each may take MAX_AUDIO_BYTES of memory."""
 LANGUAGES = ("en", "zh")
 _NO_STORE = "this service keeps no voices: start it with --voices DIR, or OSCINE_VOICES in its environment"
 
@@ -75,6 +77,18 @@ class Library:
 
     def __init__(self, shipped: Mapping[str, VoiceInfo], catalogue: Catalogue | None, worker: Worker | None) -> None:
         self._shipped, self._catalogue, self._worker = shipped, catalogue, worker
+        self._receiving = 0
+
+    @contextmanager
+    def receiving(self) -> Iterator[None]:
+        """Hold a place for a recording while it is being received and read. Raises Overloaded if there is none."""
+        if self._receiving >= UPLOADS:
+            raise Overloaded(f"{UPLOADS} recordings are being received already; try again", 1.0)
+        self._receiving += 1
+        try:
+            yield
+        finally:
+            self._receiving -= 1
 
     async def page(self, principal: Principal, size: int = 0, token: str = "") -> Page:
         """At most `size` voices, 0 for PAGE. Raises InvalidInput for a size or token that is none."""
