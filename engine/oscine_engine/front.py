@@ -16,6 +16,7 @@ from oscine_engine.options import LANGUAGES, ColdVoice
 from oscine_engine.planner import Planner
 from oscine_engine.port import HeardVoice, Port, StreamOptions
 from oscine_engine.session import Clock, Session, SessionLimits
+from oscine_engine.text import japanese
 from oscine_engine.text.front_end import FrontEnd
 from oscine_engine.text.pronunciations import Pronunciations
 from oscine_engine.text.tokenizer import Tokenizer
@@ -86,6 +87,8 @@ class Front:
         a hint, or Unavailable while there is no engine that could speak."""
         request = request or SessionRequest()
         self._check(request)
+        if request.language == "ja":
+            await asyncio.to_thread(japanese.load)
         readings = None if not request.pronunciations else Pronunciations(request.pronunciations)
         voice = "" if request.reference is not None else self._voice(request)
         seed = secrets.randbelow(MAX_SEED + 1) if request.seed is None else request.seed
@@ -142,6 +145,8 @@ class Front:
             raise InvalidInput(
                 f"language: this model does not read {request.language!r}; it reads {' and '.join(readable)}"
             )
+        if request.language == "ja":
+            japanese.require()
 
     async def _heard(self, cold: ColdVoice) -> HeardVoice:
         """Decoded outside the event loop."""

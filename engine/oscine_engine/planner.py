@@ -13,12 +13,15 @@ Per sentence, by mode and place:
 
 Whole: begin, all ids and end come in one go, once the sentence is complete. As it arrives: begin comes with the first
 ids that can no longer change, end with the sentence's last. The pieces of a long sentence follow each other likewise.
+
+Japanese is whole in every mode: how its kanji are read hangs on what follows.
 """
 
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 from oscine_engine.events import Mode
+from oscine_engine.text import japanese
 from oscine_engine.text.front_end import FrontEnd
 from oscine_engine.text.incremental import PieceStream
 from oscine_engine.text.joining import Joiner
@@ -84,6 +87,7 @@ class Planner:
         self._joiner = Joiner()
         self._sentences = SentenceStream(pronunciations=pronunciations)
         self._language = language
+        self._japanese = language == "ja"
         self._words: PieceStream | None = None
         self._read = 0
         self._searched = 0
@@ -132,6 +136,8 @@ class Planner:
 
     @property
     def _arriving(self) -> bool:
+        if self._japanese:
+            return False
         match self._mode:
             case Mode.SENTENCE:
                 return False
@@ -159,6 +165,8 @@ class Planner:
 
     def _close(self, sentence: str, rate: int, steps: list[Step]) -> None:
         self.sentences += 1
+        if self._japanese:
+            sentence = japanese.in_kana(sentence)
         if not sentence.isascii():
             self.unread += len(self._front_end.unread(sentence))
         if self._arriving:

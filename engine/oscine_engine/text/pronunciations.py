@@ -26,10 +26,13 @@ class Pronunciations:
         self._readings: dict[str, str] = {}
         for word, reading in readings.items():
             if not word.strip() or len(word) > LONGEST_WORD or "\n" in word:
-                raise InvalidInput(f"pronunciations: {word[:LONGEST_WORD]!r} is no word of 1 to {LONGEST_WORD} characters")
+                raise InvalidInput(
+                    f"pronunciations: {word[:LONGEST_WORD]!r} is no word of 1 to {LONGEST_WORD} characters"
+                )
             if len(reading) > LONGEST_READING or "\n" in reading:
                 raise InvalidInput(
-                    f"pronunciations: the reading of {word!r} is longer than {LONGEST_READING} characters or has a newline"
+                    f"pronunciations: the reading of {word!r} is longer than {LONGEST_READING} characters or has a "
+                    "newline"
                 )
             self._readings[word.strip().lower()] = reading
         self._longest = max(map(len, self._readings), default=0)
