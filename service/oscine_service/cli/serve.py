@@ -12,13 +12,15 @@ from oscine_engine.errors import InvalidInput
 from oscine_engine.front import Front
 from oscine_service.cli.early import SIGNALS, STOPPED_EARLY
 from oscine_service.cli.progress import waiting
+from oscine_service.compat.riva import Riva
 from oscine_service.config.engine import engine_settings
 from oscine_service.config.model import Settings
 from oscine_service.conversation import Calls
 from oscine_service.event_loop import lasting
 from oscine_service.grpc.server import check_address, serving
 from oscine_service.grpc.voices import VoiceService
-from oscine_service.http import openai, openai_names
+from oscine_service.http import openai, openai_names, openapi
+from oscine_service.http import voices as http_voices
 from oscine_service.http.app import application
 from oscine_service.http.server import serving as http_serving
 from oscine_service.limits import Limits
@@ -70,7 +72,7 @@ async def serve(settings: Settings) -> None:
                 limits=limits,
                 grace_s=server.grace,
                 calls=calls,
-                services=(VoiceService(voices, calls),),
+                services=(VoiceService(voices, calls), Riva(front, limits, calls, voices)),
             ) as running,
             _http(settings, front, limits, calls, voices) as address,
         ):
@@ -125,7 +127,8 @@ async def _http(
         yield None
         return
     names = openai_names.mapping(server.openai_voices)
-    app = application(front, limits, calls, routes=[*openai.routes(front, limits, calls, names)])
+    routes = [*openai.routes(front, limits, calls, names), *http_voices.routes(voices, calls), *openapi.routes()]
+    app = application(front, limits, calls, routes=routes)
     async with http_serving(
         app, server.host, server.http_port, limits=limits, grace_s=server.grace, calls=calls
     ) as address:
