@@ -9,12 +9,13 @@ import httpx
 import openai
 import pytest
 import pytest_asyncio
+from jsonschema import Draft202012Validator
 
 from oscine_engine.checkpoint.load import Checkpoint
 from oscine_engine.engine import Engine, EngineSettings
 from oscine_service.conversation import Calls
 from oscine_service.http import openai as openai_routes
-from oscine_service.http import voices
+from oscine_service.http import openapi, voices
 from oscine_service.http.app import application
 from oscine_service.http.server import serving
 from oscine_service.limits import Limits
@@ -82,6 +83,9 @@ async def test_all_that_is_known_of_a_voice_is_shown(service: Service) -> None:
     answer = await create(service, "anna", description="hers", transcript="A yes and a no and perhaps.")
     assert (answer.status_code, answer.headers["location"]) == (201, f"{PATH}/anna")
     voice = answer.json()
+    Draft202012Validator(
+        {"$ref": "#/components/schemas/Voice", "components": openapi.document()["components"]}
+    ).validate(voice)
     assert voice == (await service.client.get(f"{PATH}/anna")).json()
     assert (voice["description"], voice["language"], voice["origin"], voice["transcribed"]) == (
         "hers",
