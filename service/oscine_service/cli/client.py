@@ -17,6 +17,7 @@ from oscine_service.cli.progress import Progress
 from oscine_service.cli.sinks import OPUS_SUFFIXES, Sink, open_sink
 from oscine_service.cli.texts import Unreadable, pieces_of
 from oscine_service.conversation.verbs import MAX_TEXT_BYTES
+from oscine_service.grpc.options import fill
 from oscine_service.grpc.responses import MODES
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ def _config(request: SessionRequest) -> pb.SynthesizeConfig:
     )
     if request.seed is not None:
         config.seed = request.seed
+    fill(config, request)
     return config
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from oscine_engine.errors import InvalidInput
-from oscine_service.cli import batch, convert, early, keys, reward, settings, text, voices
+from oscine_service.cli import batch, convert, doctor, early, keys, reward, settings, speaking, text, voices
 from oscine_service.config import arguments, parse
 from oscine_service.config.engine import engine_settings
 from oscine_service.config.sources import Resolved
@@ -46,6 +46,8 @@ def main(given: Sequence[str] | None = None) -> int:
             options.check(options)
         if options.command == "serve":
             early.end_well_on_signals()
+        if options.command == "doctor":
+            return doctor.run(options)
         try:
             resolved = arguments.resolved(options)
         except InvalidInput as error:
@@ -142,7 +144,7 @@ def _request(options: argparse.Namespace) -> "SessionRequest":
     from oscine_engine.events import Mode, SessionRequest
 
     mode = options.mode or ("auto" if options.text == "-" else "sentence")
-    return SessionRequest(voice=options.voice, mode=Mode(mode), seed=options.seed)
+    return SessionRequest(voice=options.voice, mode=Mode(mode), seed=options.seed, **speaking.fields(options))
 
 
 def _check(parser: argparse.ArgumentParser, engine: arguments.Arguments, options: argparse.Namespace) -> None:
@@ -186,6 +188,8 @@ def _parser() -> argparse.ArgumentParser:
         "(default: sentence for a text, auto for standard input)",
     )
 
+    speaking.add_arguments(saying)
+
     batching = commands.add_parser("batch", help=batch.HELP)
     batch.add_arguments(batching)
 
@@ -194,6 +198,7 @@ def _parser() -> argparse.ArgumentParser:
 
     voices.add_arguments(commands.add_parser("voices", help=voices.HELP))
     text.add_arguments(commands.add_parser("text", help=text.HELP))
+    doctor.add_arguments(commands.add_parser("doctor", help=doctor.HELP))
     keys.add_arguments(commands.add_parser("keys", help=keys.HELP))
     settings.add_arguments(commands.add_parser("settings", help=settings.HELP))
     reward.add_arguments(commands.add_parser("reward", help=reward.HELP))

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 from oscine_codecs import opus
@@ -12,6 +13,7 @@ from oscine_engine.session import Session
 from oscine_service.cli.progress import Progress
 from oscine_service.cli.sinks import OPUS_SUFFIXES, open_sink
 from oscine_service.cli.texts import Unreadable, pieces_of
+from oscine_service.recordings import decode
 
 
 async def say(settings: EngineSettings, text: str, request: SessionRequest, output: Path | None) -> None:
@@ -22,7 +24,9 @@ async def say(settings: EngineSettings, text: str, request: SessionRequest, outp
     pieces = pieces_of(text)
     if output is not None and output.suffix in OPUS_SUFFIXES:
         opus.require()
-    engine = Engine.load(settings)
+    if request.reference is not None:
+        settings = replace(settings, references=True)
+    engine = Engine.load(settings, decode=decode)
     progress = Progress(engine.sample_rate)
     with open_sink(output, engine.sample_rate) as sink:
         async with engine, await engine.open(request) as session, asyncio.TaskGroup() as tasks:

@@ -30,37 +30,41 @@ async def text(options: argparse.Namespace) -> None:
     Of a file each line stands alone. Standard input is one text, as a session takes it (a code block goes on over its
     lines), and words are printed as soon as nothing that could follow would change them.
     """
-    words = (
-        None if options.lexicon is None else _lexicon(await asyncio.to_thread(_lines, options.lexicon), options.lexicon)
-    )
+    words = None if options.lexicon is None else await asyncio.to_thread(_lexicon, options.lexicon)
     if options.file == "-":
         await _as_it_arrives(words)
         return
     from oscine_engine.text.spoken import spoken
 
-    for line in await asyncio.to_thread(_lines, options.file):
+    for line in await asyncio.to_thread(lines, options.file):
         print(spoken(line, words))
 
 
-def _lexicon(lines: list[str], file: str) -> "Pronunciations":
+def _lexicon(file: str) -> "Pronunciations":
     from oscine_engine.text.pronunciations import Pronunciations
 
-    readings = {}
+    return Pronunciations(readings(lines(file), file))
+
+
+def readings(lines: list[str], file: str) -> dict[str, str]:
+    """Words and what is read in their place, a line each. Raises InvalidInput for a line that is none of `file`."""
+    found = {}
     for number, line in enumerate(lines, 1):
         word, tab, reading = line.rstrip("\r").partition("\t")
         if line.strip() and not tab:
             raise InvalidInput(f"{file}, line {number}: a word, a tab, and what to read in its place")
         if tab:
-            readings[word] = reading
-    return Pronunciations(readings)
+            found[word] = reading
+    return found
 
 
-def _lines(file: str) -> list[str]:
+def lines(file: str) -> list[str]:
+    """Of a text file. Raises InvalidInput for one that is not UTF-8."""
     try:
-        lines = Path(file).read_text(encoding="utf-8").split("\n")
+        found = Path(file).read_text(encoding="utf-8").split("\n")
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{file} is not valid UTF-8 at byte {error.start}: convert it first") from error
-    return lines if lines[-1] else lines[:-1]
+    return found if found[-1] else found[:-1]
 
 
 async def _as_it_arrives(words: "Pronunciations | None") -> None:

@@ -3,6 +3,7 @@
 from typing import Any, Literal, TypeAlias, get_args
 
 from oscine_engine.errors import InvalidInput
+from oscine_engine.events import SessionRequest
 from oscine_engine.options import ColdVoice
 from oscine_proto.oscine.v1 import speech_pb2 as pb
 
@@ -26,6 +27,21 @@ def options(config: pb.SynthesizeConfig) -> dict[str, Any]:
     if config.word_times:
         given["word_times"] = True
     return given
+
+
+def fill(config: pb.SynthesizeConfig, request: SessionRequest) -> None:
+    """The same, written into a config by a client."""
+    for name in _OPTIONAL:
+        if (value := getattr(request, name)) is not None:
+            setattr(config, name, value)
+    config.instruction = request.instruction or ""
+    config.language = request.language or ""
+    config.pronunciations.update(request.pronunciations or {})
+    config.word_times = request.word_times
+    if (cold := request.reference) is not None:
+        config.reference.audio = cold.audio
+        config.reference.transcript = cold.transcript
+        config.reference.language = cold.language or ""
 
 
 def _reference(message: pb.Reference) -> ColdVoice:
