@@ -149,7 +149,9 @@ class DeviceLoop:
             if core is not None and answer.set_running_or_notify_cancel():
                 answer.set_result(core.figures())
 
-        return await asyncio.wrap_future(answer) if core is not None and self._post(tell) else None
+        if core is None or not self._post(tell):
+            return None
+        return await asyncio.wrap_future(answer)
 
     def _post(self, command: Command) -> bool:
         with self._gate:
