@@ -5,6 +5,7 @@ import sys
 
 BENCHMARKS = {
     "chaos": "errors and seconds to recovery when the engine process is killed under running calls",
+    "cloning": "whether cloned voices sound like their references",
     "evenness": "whether a long text stays as loud and as cheap to its end",
     "feed": "underruns and lost words when text comes at an agent's pace and stalls",
     "first_packet": "latency, audible onset, real-time factor and underruns of a real server",
@@ -13,11 +14,15 @@ BENCHMARKS = {
     "intelligibility": "error rate and opinion score of synthesised sentences",
     "load": "how many real-time streams at once, refusals, and silence after a cancel",
     "parity": "differences from recorded numbers of the original implementation",
+    "quality": "errors, likeness, opinion and joins of speech, by voice and mode, in one table",
+    "registration": "seconds from a recording to a voice that is kept",
     "repetition": "what sampling without regard to what was said costs: ids said again, loops",
     "resynthesis": "error rate of recordings that went through speech ids and back",
     "serve": "latency, throughput and underruns of the service at full size, with random weights",
     "simulate": "the scheduler on cost tables: first packets, underruns and refusals of simulated devices",
     "soak": "whether anything stays behind after many sessions that end in every way",
+    "transport": "what gRPC and WebSocket cost without an engine: late frames, CPU time, first packets",
+    "store": "microseconds to find a voice among ten thousand",
 }
 
 

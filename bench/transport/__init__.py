@@ -1,0 +1,1 @@
+"""What the doors cost without an engine behind them."""
