@@ -48,6 +48,9 @@ class WordReader:
         """The sign that was put behind a word last."""
         self._before = ""
         self._han: list[Item] = []
+        """Chinese characters that are not yet known to make words, and what stands between them without being said."""
+        self._front = ""
+        """The Chinese character in front of them."""
 
     def push(self, items: Iterable[Item]) -> list[Word]:
         """Words that these items complete."""
@@ -58,50 +61,66 @@ class WordReader:
 
     def finish(self) -> list[Word]:
         """All that is left. What follows belongs to other words."""
-        self._cut(final=True)
+        self._close_han()
         self._close()
         self._before = ""
         return self.push(())
 
     def _one(self, item: Item) -> None:
+        numbers = self._numbers_of(item)
         if item.kind is Spoken.HAN:
             self._before = ""
             self._han.append(item)
             self._cut(final=False)
-            return
-        self._cut(final=True)
+        elif not numbers and item.kind is not Spoken.PAUSE:
+            # Chinese words are looked for across what is not said.
+            if self._han:
+                self._han.append(item)
+            else:
+                self._part(item)
+        else:
+            self._close_han()
+            self._say(item, numbers)
+            if item.kind in (Spoken.WORD, Spoken.LETTERS):
+                self._before = item.text
+
+    def _numbers_of(self, item: Item) -> list[int]:
+        """The sounds of anything but Chinese characters; empty for what is not said."""
         match item.kind:
             case Spoken.WORD:
-                self._say(item, _phones(pronounce(item.text, self._before)))
-                self._before = item.text
+                return _phones(pronounce(item.text, self._before))
             case Spoken.LETTERS:
-                self._say(item, _phones(spell(item.text)))
-                self._before = item.text
+                return _phones(spell(item.text))
             case Spoken.MARK:
-                self._say(item, _numbers([item.text]))
+                return _numbers([item.text])
+            case Spoken.OTHER if item.text[0] in "0123456789":
+                read = (read_number(item.text) or by_digit(item.text)).replace(",", "").split()
+                return [number for word in read for number in _phones(pronounce(word))]
             case Spoken.OTHER:
-                self._say(item, self._other(item.text))
-            case Spoken.PAUSE | Spoken.BLANK:
-                self._part(item)
+                return self._unknown
+        return []
 
-    def _other(self, text: str) -> list[int]:
-        if text[0] not in "0123456789":
-            return self._unknown
-        read = (read_number(text) or by_digit(text)).replace(",", "").split()
-        return [number for word in read for number in _phones(pronounce(word))]
+    def _close_han(self) -> None:
+        self._cut(final=True)
+        for item in self._han:
+            self._part(item)
+        self._han, self._front = [], ""
 
     def _cut(self, *, final: bool) -> None:
         """Say the Chinese characters that are known to make words."""
-        while self._han:
-            word = mandarin.next_word("".join(item.text for item in self._han), final)
+        while characters := "".join(item.text for item in self._han if item.kind is Spoken.HAN):
+            word = mandarin.next_word(characters, final)
             if word is None:
                 return
-            taken = self._han[: max(1, len(word))]
-            del self._han[: len(taken)]
-            if not word:
-                self._say(taken[0], self._unknown)
-            for item, syllable in zip(taken, word, strict=False):
-                self._say(item, _numbers(mandarin.marks_of(syllable.reading)))
+            readings = [syllable.reading for syllable in mandarin.within_word(word, self._front)]
+            self._front = word[-1].character if word else self._front
+            said = [_numbers(mandarin.marks_of(reading)) for reading in readings] or [self._unknown]
+            while said:
+                item = self._han.pop(0)
+                if item.kind is Spoken.HAN:
+                    self._say(item, said.pop(0))
+                else:
+                    self._part(item)
 
     def _say(self, item: Item, numbers: Sequence[int]) -> None:
         mark = item.kind is Spoken.MARK

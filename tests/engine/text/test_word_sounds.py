@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import cache
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from oscine_engine.front import read_front_end
@@ -109,6 +109,8 @@ def test_any_split_gives_the_same_words(parts: list[str]) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=10))
+@example(["3", "儿"])
+@example(["重", " ", "庆", "[breath]", "我们"])
 def test_the_sounds_are_those_that_the_model_is_given(parts: list[str]) -> None:
     text = "".join(parts)
     marks = added_tokens()
