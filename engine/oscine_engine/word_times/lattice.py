@@ -72,17 +72,22 @@ class Lattice:
         self._score = score
         self.frames += len(scores)
 
+    def path(self) -> list[int]:
+        """The sound of each frame on the best path that has said all words; empty if there is none."""
+        state = self._last_state(ended=True)
+        if state is None:
+            return []
+        found: list[int] = []
+        for came in reversed(self._came):
+            found.append(self._labels[state])
+            state -= int(came[state])
+        return found[::-1]
+
     def places(self, *, ended: bool, since: int = 0) -> list[Place]:
         """Where words lie on the best path from frame `since` on; the last one may be still going on. ended: only a
         path that has said all words counts; if there is none, nothing is found."""
-        if not self.frames:
-            return []
-        score = self._score[2:]
-        state = int(np.argmax(score))
-        if ended:
-            last = len(score) - 1
-            state = last if last == 0 or score[last] >= score[last - 1] else last - 1
-        if score[state] == _NEVER:
+        state = self._last_state(ended=ended)
+        if state is None:
             return []
         found: list[Place] = []
         end = self.frames
@@ -99,3 +104,11 @@ class Lattice:
         if state >= 0 and self._word_of[state] >= 0 and end > since:
             found.append(Place(self._word_of[state], since, end))
         return found[::-1]
+
+    def _last_state(self, *, ended: bool) -> int | None:
+        score = self._score[2:]
+        state = int(np.argmax(score))
+        if ended:
+            last = len(score) - 1
+            state = last if last == 0 or score[last] >= score[last - 1] else last - 1
+        return state if self.frames and score[state] > _NEVER else None

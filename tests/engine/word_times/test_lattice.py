@@ -58,7 +58,7 @@ def test_the_best_path_is_found(words: list[list[int]], frames: int, seed: int) 
     lattice.push(scores[frames // 2 :])
     found = lattice.places(ended=True)
     if frames < sum(map(len, words)):
-        assert found == []
+        assert found == [] and lattice.path() == []
         return
     values = [
         (float(sum(scores[t, sound] for t, (_, sound) in enumerate(path))), path) for path in paths(words, frames)
@@ -66,6 +66,7 @@ def test_the_best_path_is_found(words: list[list[int]], frames: int, seed: int) 
     best, path = max(values, key=lambda pair: pair[0])
     if sum(value > best - 1e-4 for value, _ in values) == 1:
         assert found == places(path)
+        assert lattice.path() == [sound for _, sound in path]
 
 
 def heard(*runs: tuple[int, int]) -> np.ndarray:
