@@ -34,7 +34,7 @@ def test_each_segment_has_its_words(mode: Mode) -> None:
         ["Hello ", "there, ", "Dr. ", "Smith! "],
         ["It ", "is ", "3.5 ", "degrees ", "today... \n"],
         ["你", "好，", "今", "天", "天", "气", "很", "好。"],
-        ["Well? ("],
+        ["Well? "],
         ["Yes.) "],
         ["End"],
     ]
