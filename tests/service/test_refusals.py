@@ -41,9 +41,11 @@ REFUSED: list[tuple[str, Sequence[pb.SynthesizeRequest], grpc.StatusCode, str]] 
     ("text far too large", [config(), *text("a" * 5_000_000)], grpc.StatusCode.INVALID_ARGUMENT, "at most 65536 bytes"),
     ("first too large", text("a" * 5_000_000), grpc.StatusCode.INVALID_ARGUMENT, "at most 65536 bytes"),
     ("unknown encoding", [audio(encoding=99)], grpc.StatusCode.INVALID_ARGUMENT, "ENCODING_OPUS"),
-    ("wrong rate", [audio(sample_rate=44100)], grpc.StatusCode.INVALID_ARGUMENT, "24000"),
+    ("wrong rate", [audio(sample_rate=44100)], grpc.StatusCode.INVALID_ARGUMENT, "config.audio.sample_rate"),
+    ("unknown container", [audio(container=99)], grpc.StatusCode.INVALID_ARGUMENT, "CONTAINER_OGG"),
+    ("wrong container", [audio(container=pb.CONTAINER_WAV)], grpc.StatusCode.INVALID_ARGUMENT, "raw or ogg"),
     ("wrong bitrate", [audio(bitrate=1)], grpc.StatusCode.INVALID_ARGUMENT, "6000"),
-    ("PCM bitrate", [audio(encoding=2, bitrate=9000)], grpc.StatusCode.INVALID_ARGUMENT, "only Opus"),
+    ("PCM bitrate", [audio(encoding=2, bitrate=9000)], grpc.StatusCode.INVALID_ARGUMENT, "config.audio.bitrate"),
     ("unknown mode", [config(mode=9)], grpc.StatusCode.INVALID_ARGUMENT, "MODE_AUTO"),  # type: ignore[arg-type]
     ("quiet too short", [quiet(19)], grpc.StatusCode.INVALID_ARGUMENT, "20 to 60000"),
     ("quiet too long", [quiet(60001)], grpc.StatusCode.INVALID_ARGUMENT, "20 to 60000"),

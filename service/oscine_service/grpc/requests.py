@@ -7,7 +7,7 @@ from google.protobuf.message import DecodeError
 from oscine_engine.errors import InvalidInput
 from oscine_engine.events import Mode, SessionRequest
 from oscine_proto.oscine.v1 import speech_pb2 as pb
-from oscine_service.audio import SAMPLE_RATE, Encoding, Format
+from oscine_service.audio import SAMPLE_RATE, Container, Encoding, Format
 from oscine_service.conversation import (
     MAX_TEXT_BYTES,
     Cancel,
@@ -40,8 +40,19 @@ ENCODINGS = {
     pb.ENCODING_UNSPECIFIED: Encoding.OPUS,
     pb.ENCODING_OPUS: Encoding.OPUS,
     pb.ENCODING_PCM16: Encoding.PCM16,
+    pb.ENCODING_PCM_F32: Encoding.PCM_F32,
+    pb.ENCODING_MULAW: Encoding.MULAW,
+    pb.ENCODING_ALAW: Encoding.ALAW,
+    pb.ENCODING_MP3: Encoding.MP3,
+    pb.ENCODING_FLAC: Encoding.FLAC,
+    pb.ENCODING_AAC: Encoding.AAC,
 }
-MIN_BITRATE, MAX_BITRATE = 6000, 128000
+CONTAINERS = {
+    pb.CONTAINER_UNSPECIFIED: Container.RAW,
+    pb.CONTAINER_RAW: Container.RAW,
+    pb.CONTAINER_OGG: Container.OGG,
+    pb.CONTAINER_WAV: Container.WAV,
+}
 MIN_QUIET_MS, MAX_QUIET_MS = 20, 60000
 MAX_VOICE = 200
 
@@ -102,20 +113,6 @@ def _config(config: pb.SynthesizeConfig) -> Config:
         raise InvalidInput(f"config.voice: a name of {len(config.voice)} characters; it has at most {MAX_VOICE}")
     if config.mode not in MODES:
         raise InvalidInput(f"config.mode: {config.mode} is unknown; use one of {', '.join(pb.Mode.keys()[1:])}")
-    audio = config.audio
-    if audio.encoding not in ENCODINGS:
-        raise InvalidInput(
-            f"config.audio.encoding: {audio.encoding} is unknown; use one of {', '.join(pb.Encoding.keys()[1:])}"
-        )
-    if audio.sample_rate not in (0, SAMPLE_RATE):
-        raise InvalidInput(f"config.audio.sample_rate: {audio.sample_rate} Hz is not offered; use {SAMPLE_RATE} or 0")
-    encoding = ENCODINGS[audio.encoding]
-    if audio.bitrate and encoding is not Encoding.OPUS:
-        raise InvalidInput("config.audio.bitrate: only Opus has one; leave it 0 for PCM16")
-    if audio.bitrate and not MIN_BITRATE <= audio.bitrate <= MAX_BITRATE:
-        raise InvalidInput(
-            f"config.audio.bitrate: {audio.bitrate} bit/s is out of range; use {MIN_BITRATE} to {MAX_BITRATE}, or 0"
-        )
     return Config(
         session=SessionRequest(
             voice=config.voice or None,
@@ -125,8 +122,25 @@ def _config(config: pb.SynthesizeConfig) -> Config:
             quiet_s=_quiet_s(config.quiet_ms) if config.HasField("quiet_ms") else None,
             **options(config),
         ),
-        format=Format(encoding=encoding, bitrate=audio.bitrate) if audio.bitrate else Format(encoding=encoding),
+        format=_format(config.audio),
     )
+
+
+def _format(audio: pb.AudioFormat) -> Format:
+    if audio.encoding not in ENCODINGS:
+        raise InvalidInput(
+            f"config.audio.encoding: {audio.encoding} is unknown; use one of {', '.join(pb.Encoding.keys()[1:])}"
+        )
+    if audio.container not in CONTAINERS:
+        raise InvalidInput(
+            f"config.audio.container: {audio.container} is unknown; use one of {', '.join(pb.Container.keys()[1:])}"
+        )
+    try:
+        return Format(
+            ENCODINGS[audio.encoding], audio.sample_rate or SAMPLE_RATE, audio.bitrate, CONTAINERS[audio.container]
+        )
+    except InvalidInput as error:
+        raise InvalidInput(f"config.audio.{error}") from error
 
 
 def _quiet_s(quiet_ms: int) -> float:

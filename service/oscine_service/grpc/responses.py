@@ -2,7 +2,7 @@
 
 from oscine_engine.events import Mode
 from oscine_proto.oscine.v1 import speech_pb2 as pb
-from oscine_service.audio import Encoding, Format
+from oscine_service.audio import Container, Encoding, Format
 from oscine_service.conversation import (
     MAX_TEXT_BYTES,
     Audio,
@@ -18,7 +18,8 @@ from oscine_service.conversation import (
 from oscine_service.conversation.backlog import MOST_CHARACTERS
 
 MODES = {Mode.AUTO: pb.MODE_AUTO, Mode.SENTENCE: pb.MODE_SENTENCE, Mode.INTERLEAVED: pb.MODE_INTERLEAVED}
-ENCODINGS = {Encoding.OPUS: pb.ENCODING_OPUS, Encoding.PCM16: pb.ENCODING_PCM16}
+ENCODINGS = {encoding: pb.Encoding.Value(f"ENCODING_{encoding.name}") for encoding in Encoding}
+CONTAINERS = {container: pb.Container.Value(f"CONTAINER_{container.name}") for container in Container}
 
 
 def response(reply: Reply) -> pb.SynthesizeResponse:
@@ -64,9 +65,11 @@ def _started(reply: Started) -> pb.Started:
 
 
 def _format(format: Format) -> pb.AudioFormat:
-    opus = format.encoding is Encoding.OPUS
     return pb.AudioFormat(
-        encoding=ENCODINGS[format.encoding], sample_rate=format.sample_rate, bitrate=format.bitrate if opus else 0
+        encoding=ENCODINGS[format.encoding],
+        sample_rate=format.sample_rate,
+        bitrate=format.bitrate,
+        container=CONTAINERS[format.container],
     )
 
 

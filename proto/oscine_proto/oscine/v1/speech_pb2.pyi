@@ -54,18 +54,66 @@ class _EncodingEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumT
     DESCRIPTOR: google.protobuf.descriptor.EnumDescriptor
     ENCODING_UNSPECIFIED: _Encoding.ValueType  # 0
     ENCODING_OPUS: _Encoding.ValueType  # 1
-    """Raw Opus packets of 20 ms, mono, one packet a frame."""
+    """Opus, mono, in packets of 20 ms; raw, each is a frame."""
     ENCODING_PCM16: _Encoding.ValueType  # 2
     """Signed 16-bit little-endian, mono."""
+    ENCODING_PCM_F32: _Encoding.ValueType  # 3
+    """32-bit floats, little-endian, mono; full scale is 1."""
+    ENCODING_MULAW: _Encoding.ValueType  # 4
+    """G.711, mono, of any of the sample rates; telephones have 8000 Hz."""
+    ENCODING_ALAW: _Encoding.ValueType  # 5
+    ENCODING_MP3: _Encoding.ValueType  # 6
+    """These are files by themselves, sent as they are written. Decoded MP3 is 1105 samples late, AAC 1024."""
+    ENCODING_FLAC: _Encoding.ValueType  # 7
+    ENCODING_AAC: _Encoding.ValueType  # 8
+    """In ADTS frames. FAILED_PRECONDITION where the service has no FFmpeg."""
 
 class Encoding(_Encoding, metaclass=_EncodingEnumTypeWrapper): ...
 
 ENCODING_UNSPECIFIED: Encoding.ValueType  # 0
 ENCODING_OPUS: Encoding.ValueType  # 1
-"""Raw Opus packets of 20 ms, mono, one packet a frame."""
+"""Opus, mono, in packets of 20 ms; raw, each is a frame."""
 ENCODING_PCM16: Encoding.ValueType  # 2
 """Signed 16-bit little-endian, mono."""
+ENCODING_PCM_F32: Encoding.ValueType  # 3
+"""32-bit floats, little-endian, mono; full scale is 1."""
+ENCODING_MULAW: Encoding.ValueType  # 4
+"""G.711, mono, of any of the sample rates; telephones have 8000 Hz."""
+ENCODING_ALAW: Encoding.ValueType  # 5
+ENCODING_MP3: Encoding.ValueType  # 6
+"""These are files by themselves, sent as they are written. Decoded MP3 is 1105 samples late, AAC 1024."""
+ENCODING_FLAC: Encoding.ValueType  # 7
+ENCODING_AAC: Encoding.ValueType  # 8
+"""In ADTS frames. FAILED_PRECONDITION where the service has no FFmpeg."""
 Global___Encoding: typing_extensions.TypeAlias = Encoding
+
+class _Container:
+    ValueType = typing.NewType("ValueType", builtins.int)
+    V: typing_extensions.TypeAlias = ValueType
+
+class _ContainerEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumTypeWrapper[_Container.ValueType], builtins.type):
+    DESCRIPTOR: google.protobuf.descriptor.EnumDescriptor
+    CONTAINER_UNSPECIFIED: _Container.ValueType  # 0
+    """The same as CONTAINER_RAW."""
+    CONTAINER_RAW: _Container.ValueType  # 1
+    """Nothing."""
+    CONTAINER_OGG: _Container.ValueType  # 2
+    """With Opus."""
+    CONTAINER_WAV: _Container.ValueType  # 3
+    """With PCM16, PCM_F32, MULAW and ALAW; the head says that the sound goes on to the end of the stream."""
+
+class Container(_Container, metaclass=_ContainerEnumTypeWrapper):
+    """What is around the encoded sound."""
+
+CONTAINER_UNSPECIFIED: Container.ValueType  # 0
+"""The same as CONTAINER_RAW."""
+CONTAINER_RAW: Container.ValueType  # 1
+"""Nothing."""
+CONTAINER_OGG: Container.ValueType  # 2
+"""With Opus."""
+CONTAINER_WAV: Container.ValueType  # 3
+"""With PCM16, PCM_F32, MULAW and ALAW; the head says that the sound goes on to the end of the stream."""
+Global___Container: typing_extensions.TypeAlias = Container
 
 @typing.final
 class SynthesizeRequest(google.protobuf.message.Message):
@@ -366,20 +414,28 @@ class AudioFormat(google.protobuf.message.Message):
     ENCODING_FIELD_NUMBER: builtins.int
     SAMPLE_RATE_FIELD_NUMBER: builtins.int
     BITRATE_FIELD_NUMBER: builtins.int
+    CONTAINER_FIELD_NUMBER: builtins.int
     encoding: Global___Encoding.ValueType
     """Unspecified is ENCODING_OPUS."""
     sample_rate: builtins.int
-    """In Hz. 0 takes the only rate offered now: 24000."""
+    """In Hz: 8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100 or 48000; Opus has those of 8000, 12000, 16000, 24000
+    and 48000. 0 takes 24000. Positions and counts of samples, in responses and in `played`, are at this rate.
+    """
     bitrate: builtins.int
-    """Opus only, in bit/s: 6000 to 128000. 0 takes 32000."""
+    """In bit/s. Opus: 6000 to 128000, 0 takes 32000. AAC: 8000 to 256000. MP3: the rates of the format, which depend on the
+    sample rate. 0 with the others, which have no choice.
+    """
+    container: Global___Container.ValueType
+    """Unspecified is CONTAINER_RAW."""
     def __init__(
         self,
         *,
         encoding: Global___Encoding.ValueType = ...,
         sample_rate: builtins.int = ...,
         bitrate: builtins.int = ...,
+        container: Global___Container.ValueType = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["bitrate", b"bitrate", "encoding", b"encoding", "sample_rate", b"sample_rate"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["bitrate", b"bitrate", "container", b"container", "encoding", b"encoding", "sample_rate", b"sample_rate"]) -> None: ...
 
 Global___AudioFormat: typing_extensions.TypeAlias = AudioFormat
 
@@ -442,7 +498,7 @@ class Started(google.protobuf.message.Message):
     mode: Global___Mode.ValueType
     seed: builtins.int
     pre_skip: builtins.int
-    """Opus only: samples at 48 kHz to drop from the start of the decoded stream (RFC 7845, section 4.2)."""
+    """Raw Opus only: samples at 48 kHz to drop from the start of the decoded stream (RFC 7845, section 4.2)."""
     word_times: builtins.bool
     """`words` will come."""
     @property
@@ -514,10 +570,12 @@ class Audio(google.protobuf.message.Message):
     `samples`.
     """
     samples: builtins.int
-    """Samples of speech in `frames`. With Opus the last packet of a call may be padded: trust this count."""
+    """Samples of speech in `frames`. With Opus the last packet of a call may be padded: trust this count. With containers,
+    MP3, FLAC and AAC it is what went into the encoder, some of which may come out with a later response.
+    """
     @property
     def frames(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.bytes]:
-        """Opus: one packet each. PCM16: one block."""
+        """Raw Opus: one packet each. All others: one block of bytes, or none."""
 
     def __init__(
         self,
