@@ -1,6 +1,7 @@
 """All that stands before and around a service's protocols, made from its settings: door, limits, metrics, traces."""
 
 import asyncio
+import ipaddress
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
@@ -96,3 +97,11 @@ class Entrance:
             larger=LARGER,
             dialects=DIALECTS,
         )
+
+
+def is_local(host: str) -> bool:
+    """Whether only this machine reaches a service that listens there."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"

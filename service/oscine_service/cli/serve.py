@@ -5,6 +5,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 
 from oscine_codecs import opus
 from oscine_codecs.errors import CodecMissing
@@ -16,6 +17,7 @@ from oscine_service.compat.riva import Riva
 from oscine_service.config.engine import engine_settings
 from oscine_service.config.model import Settings
 from oscine_service.conversation import Calls
+from oscine_service.entrance import Entrance, is_local
 from oscine_service.event_loop import lasting
 from oscine_service.grpc.server import check_address, serving
 from oscine_service.grpc.voices import VoiceService
@@ -24,6 +26,7 @@ from oscine_service.http import voices as http_voices
 from oscine_service.http.app import application
 from oscine_service.http.server import serving as http_serving
 from oscine_service.limits import Limits
+from oscine_service.observe.engine_metrics import EngineState
 from oscine_service.recordings import decode
 from oscine_service.unit.engines import Engines
 from oscine_service.unit.front import unit
@@ -31,6 +34,7 @@ from oscine_service.unit.times import Times
 from oscine_service.voices.library import Library, library
 
 NO_VOICES = "oscine: this model has no voices: calls are refused until it has one; add spk2info.pt to its directory"
+OPEN_DOOR = "oscine: anybody who reaches this address may call: make keys with oscine keys, and name their file, --keys"
 
 
 async def serve(settings: Settings) -> None:
@@ -60,11 +64,12 @@ async def serve(settings: Settings) -> None:
     check_address(server.host, server.port)
     if server.http_port is not None:
         check_address(server.host, server.http_port, "--http-port")
-    told, calls = engine_settings(settings), Calls()
+    told, calls, entrance = engine_settings(settings), Calls(), Entrance(settings)
     try:
         async with (
             _engine(settings, limits) as (front, engines),
             library(front.voices, told.voices, told.model) as voices,
+            entrance.before(front, partial(_states, front, engines)),
             serving(
                 front,
                 server.host,
@@ -72,15 +77,19 @@ async def serve(settings: Settings) -> None:
                 limits=limits,
                 grace_s=server.grace,
                 calls=calls,
+                interceptors=entrance.interceptors(),
+                credentials=entrance.credentials(),
                 services=(VoiceService(voices, calls), Riva(front, limits, calls, voices)),
             ) as running,
-            _http(settings, front, limits, calls, voices) as address,
+            _http(settings, front, limits, calls, voices, entrance) as address,
         ):
             with lasting():
                 _on_signals(stop.set)
                 print(f"serving on {running.address}, {_about(front, engines)}", flush=True)
                 if address is not None:
                     print(f"HTTP and WebSocket on {address}", flush=True)
+                if entrance.open and not is_local(server.host):
+                    print(OPEN_DOOR, file=sys.stderr, flush=True)
                 if not front.voices:
                     print(NO_VOICES, file=sys.stderr, flush=True)
                 await stop.wait()
@@ -119,7 +128,7 @@ def _about(front: Front, engines: Engines | None) -> str:
 
 @asynccontextmanager
 async def _http(
-    settings: Settings, front: Front, limits: Limits, calls: Calls, voices: Library
+    settings: Settings, front: Front, limits: Limits, calls: Calls, voices: Library, entrance: Entrance
 ) -> AsyncIterator[str | None]:
     """The address of the HTTP port, if there is one."""
     server = settings.server
@@ -128,11 +137,19 @@ async def _http(
         return
     names = openai_names.mapping(server.openai_voices)
     routes = [*openai.routes(front, limits, calls, names), *http_voices.routes(voices, calls), *openapi.routes()]
-    app = application(front, limits, calls, routes=routes)
+    app = entrance.around(application(front, limits, calls, routes=[*routes, *entrance.routes()]))
+    tls = entrance.tls.context if entrance.tls is not None else None
     async with http_serving(
-        app, server.host, server.http_port, limits=limits, grace_s=server.grace, calls=calls
+        app, server.host, server.http_port, limits=limits, grace_s=server.grace, calls=calls, tls=tls
     ) as address:
         yield address
+
+
+def _states(front: Front, engines: Engines | None) -> list[EngineState]:
+    """How the engines are; what one in this process has done is not asked for."""
+    if engines is None:
+        return [EngineState(front.serving, 0, None)]
+    return [EngineState(each.port.serving, each.starts, each.figures) for each in engines.supervisors]
 
 
 @asynccontextmanager

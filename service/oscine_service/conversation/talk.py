@@ -77,7 +77,11 @@ class Conversation:
                     talk._writing.cancel()
                     await asyncio.wait([talk._writing])
         except BaseException as error:
-            attendant.ended(None, error if talk is None or talk._error is None else talk._error)
+            if talk is not None and talk._error is None and talk._stats is not None:
+                # All was said: how the client left then is no matter.
+                attendant.ended(talk._stats, None)
+            else:
+                attendant.ended(None, error if talk is None or talk._error is None else talk._error)
             raise
         else:
             attendant.ended(talk._stats, talk._error)

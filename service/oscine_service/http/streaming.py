@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 Chunks: TypeAlias = Callable[[Conversation], AsyncIterator[bytes]]
 
 
-class _LeftError(Exception):
+class _LeftError(ConnectionError):
     """The client has gone."""
 
 

@@ -2,6 +2,8 @@
 
 import asyncio
 
+from starlette.websockets import WebSocketDisconnect
+
 from oscine_engine.events import Stats
 from oscine_service import errors
 
@@ -14,7 +16,7 @@ def outcome(stats: Stats | None, error: BaseException | None) -> str:
     match error:
         case None:
             return OK if stats is not None else CANCELLED
-        case asyncio.CancelledError() | GeneratorExit():
+        case asyncio.CancelledError() | GeneratorExit() | ConnectionError() | WebSocketDisconnect():
             return VANISHED
         case BaseExceptionGroup():
             return outcome(stats, error.exceptions[0])

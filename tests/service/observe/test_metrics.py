@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from starlette.websockets import WebSocketDisconnect
 
 from oscine_engine.errors import InternalError, Overloaded, UnknownVoice
 from oscine_engine.events import SessionRequest, Stats
@@ -77,6 +78,8 @@ def test_a_call_is_counted(metrics: Metrics, clock: Clock) -> None:
     [
         (None, True, "cancelled", False),
         (asyncio.CancelledError(), True, "vanished", False),
+        (ConnectionResetError(), False, "vanished", False),
+        (WebSocketDisconnect(1001), True, "vanished", False),
         (Overloaded("full", 1.0), False, "overloaded", True),
         (QuotaExceeded("enough", 1.0), True, "quota_exceeded", False),
         (UnknownVoice("who?"), False, "unknown_voice", True),
