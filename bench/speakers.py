@@ -67,17 +67,17 @@ def likeness(one: Embedding, other: Embedding) -> float:
 
 
 def _sounding(audio: Samples) -> Samples:
-    """Without long silences, and no softer than the encoder is used to."""
+    """Without long silences, and no softer than the encoder is used to. What is louder stays so, as in its package."""
     size = round(QUIET_WINDOW_S * RATE)
     levels = window_levels(audio, size)
-    power = float(np.square(audio, dtype=np.float64).mean()) if audio.size else 0.0
-    if not len(levels) or not power:
+    if not len(levels) or not np.any(audio):
         raise ValueError("there is no sound whose speaker could be told")
     sound = levels > silence_level(float(np.percentile(levels, LOUD_SHARE)))
     near = np.convolve(sound, np.ones(2 * KEPT_WINDOWS + 1), "same") > 0
     kept = audio[: len(levels) * size][np.repeat(near, size)]
-    gain = 10 ** (max(0.0, LEVEL_DB - 10 * math.log10(power)) / 20)
-    return np.asarray((kept if kept.size else audio) * gain, np.float32)
+    kept = kept if np.any(kept) else audio
+    level = 10 * math.log10(np.square(kept, dtype=np.float64).mean())
+    return np.asarray(kept * 10 ** (max(0.0, LEVEL_DB - level) / 20), np.float32)
 
 
 def _parts(samples: int) -> list[int]:
