@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oscine_engine.errors import InvalidInput
-from oscine_engine.options import ColdVoice, Knobs, check_language, check_lexicon, check_speed
+from oscine_engine.options import ColdVoice, Knobs, check_language, check_lexicon, check_speed, check_text
 
 
 class Mode(StrEnum):
@@ -64,6 +64,7 @@ class SessionRequest:
     def __post_init__(self) -> None:
         if self.voice is not None and self.reference is not None:
             raise InvalidInput("voice, reference: name a voice or send a recording of one, not both")
+        check_text("instruction", self.instruction)
         check_language(self.language)
         check_speed(self.speed)
         check_lexicon(self.pronunciations)

@@ -26,10 +26,21 @@ MAX_LEXICON = 200
 """Words of one request: the whole of it is looked for in every text."""
 
 
-def within(name: str, value: float | None, least: float, most: float) -> None:
-    """Raises InvalidInput for a value that is not a number from `least` to `most`."""
-    if value is not None and (math.isnan(value) or not least <= value <= most):
+def within(name: str, value: float | None, least: float, most: float, *, whole: bool = False) -> None:
+    """Raises InvalidInput for what is not a number (a whole one) from `least` to `most`. None is none."""
+    if value is None:
+        return
+    kind = "a whole number" if whole else "a number"
+    if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
+        raise InvalidInput(f"{name}: {value!r} is not {kind}; use {least:g} to {most:g}, or leave it out")
+    if math.isnan(value) or not least <= value <= most:
         raise InvalidInput(f"{name}: {value:g} is out of range; use {least:g} to {most:g}, or leave it out")
+
+
+def check_text(name: str, value: str | None) -> None:
+    """Raises InvalidInput for what is no text. None is none."""
+    if value is not None and not isinstance(value, str):
+        raise InvalidInput(f"{name}: {value!r} is no text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +62,9 @@ class Knobs:
     def __post_init__(self) -> None:
         within("temperature", self.temperature, MIN_TEMPERATURE, MAX_TEMPERATURE)
         within("top_p", self.top_p, MIN_TOP_P, 1.0)
-        within("top_k", self.top_k, 1, MAX_TOP_K)
-        within("repetition_window", self.repetition_window, 0, MAX_REPETITION)
-        within("repetition_limit", self.repetition_limit, 1, MAX_REPETITION)
+        within("top_k", self.top_k, 1, MAX_TOP_K, whole=True)
+        within("repetition_window", self.repetition_window, 0, MAX_REPETITION, whole=True)
+        within("repetition_limit", self.repetition_limit, 1, MAX_REPETITION, whole=True)
 
 
 DEFAULT_KNOBS = Knobs()
@@ -73,6 +84,7 @@ class ColdVoice:
     language: Literal["en", "zh"] | None = None
 
     def __post_init__(self) -> None:
+        check_text("reference.transcript", self.transcript)
         if not self.audio:
             raise InvalidInput("reference.audio: it is empty; send a recording of 3 to 10 seconds of speech")
         if len(self.audio) > MAX_REFERENCE_BYTES:
@@ -101,6 +113,12 @@ def check_language(language: str | None) -> None:
 
 
 def check_lexicon(readings: Mapping[str, str] | None) -> None:
-    """Raises InvalidInput for more words than one request may bring along."""
-    if readings is not None and len(readings) > MAX_LEXICON:
+    """Raises InvalidInput for more words than one request may bring along, and for what are no words."""
+    if readings is None:
+        return
+    if not isinstance(readings, Mapping) or not all(
+        isinstance(each, str) for pair in readings.items() for each in pair
+    ):
+        raise InvalidInput("pronunciations: send words, each with a text to read in its place")
+    if len(readings) > MAX_LEXICON:
         raise InvalidInput(f"pronunciations: {len(readings)} words; at most {MAX_LEXICON} are taken with a request")
