@@ -15,7 +15,7 @@ from oscine_proto.oscine.v1 import speech_pb2 as pb
 from oscine_service.audio import Encoding, Format
 from oscine_service.audio.writers import PLAIN
 from oscine_service.conversation import replies
-from oscine_service.conversation.speech import PIECE, Speech
+from oscine_service.conversation.speech import FIRST, PIECE, Speech
 from oscine_service.limits import Limits
 from tests.service.calls import FLUSH, config, converse, text
 from tests.service.conftest import running
@@ -61,13 +61,15 @@ def test_positions_in_what_was_sent_are_told_apart_from_those_in_what_was_made(e
     assert last.audio_s == sent / 24000
 
 
-def test_what_is_slow_to_encode_is_cut_behind_a_short_first_piece() -> None:
+@pytest.mark.parametrize(("start", "sizes"), [(0, [FIRST, PIECE, PIECE - FIRST + 1]), (100, [PIECE, PIECE + 1])])
+def test_what_is_slow_to_encode_is_cut_into_pieces(start: int, sizes: list[int]) -> None:
     samples = np.arange(2 * PIECE + 1, dtype=np.float32)
-    event = Audio(3, 100, samples)
+    event = Audio(3, start, samples)
     opus, pcm = (Speech(Format(encoding=each), Limits()) for each in (Encoding.OPUS, Encoding.PCM16))
-    first, rest = (piece for piece in opus.pieces(event) if isinstance(piece, Audio))
-    assert (first.start_sample, first.samples.size) == (100, PIECE)
-    assert rest.start_sample == 100 + PIECE
-    assert np.array_equal(np.concatenate([first.samples, rest.samples]), samples)
+    pieces = [piece for piece in opus.pieces(event) if isinstance(piece, Audio)]
+    assert [piece.samples.size for piece in pieces] == sizes
+    assert [piece.start_sample for piece in pieces] == [start + sum(sizes[:number]) for number in range(len(sizes))]
+    assert np.array_equal(np.concatenate([piece.samples for piece in pieces]), samples)
+    assert [opus.takes_long(piece) for piece in pieces] == [size > FIRST for size in sizes]
     assert list(pcm.pieces(event)) == [event] and len(pcm.of(event)) == 1
     assert list(opus.pieces(Flushed(7))) == [Flushed(7)]

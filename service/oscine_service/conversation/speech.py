@@ -1,14 +1,16 @@
 """Engine events -> replies: one conversation's encoder and numbering. No I/O."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from oscine_engine import events
 from oscine_service.audio import Block, Format, Positions, takes_long, writer
 from oscine_service.conversation.replies import Audio, Done, Flushed, Marked, Reply, Started, Word, Words
 from oscine_service.limits import Limits
 
-PIECE = 4800
-"""Samples, 200 ms: to encode a whole second takes Opus 13 ms, in which a listener may run dry."""
+FIRST, PIECE = 1440, 4800
+"""Samples, 60 and 200 ms: to encode a whole second takes Opus 7 to 13 ms, in which a listener may run dry. What a call
+begins with takes less than the way to another thread and back."""
 
 
 class Speech:
@@ -30,15 +32,17 @@ class Speech:
 
     def takes_long(self, event: events.Event) -> bool:
         """Whether `of(event)` takes milliseconds, for which an event loop should not be held up."""
-        return isinstance(event, events.Audio) and takes_long(self._format)
+        return isinstance(event, events.Audio) and event.samples.size > FIRST and takes_long(self._format)
 
     def pieces(self, event: events.Event) -> Iterator[events.Event]:
-        """`event`, or what takes long to encode as a first piece of at most PIECE samples and the rest behind it."""
-        if not self.takes_long(event) or not isinstance(event, events.Audio) or event.samples.size <= PIECE:
+        """`event`, or what takes long to encode in pieces: its beginning does not wait for its end."""
+        if not isinstance(event, events.Audio) or not self.takes_long(event):
             yield event
             return
-        yield events.Audio(event.seq, event.start_sample, event.samples[:PIECE])
-        yield events.Audio(event.seq, event.start_sample + PIECE, event.samples[PIECE:])
+        size, start = event.samples.size, event.start_sample
+        cuts = (FIRST, FIRST + PIECE) if start == 0 else (PIECE,)
+        for begin, end in pairwise((0, *(cut for cut in cuts if cut < size), size)):
+            yield events.Audio(event.seq, start + begin, event.samples[begin:end])
 
     def of(self, event: events.Event) -> list[Reply]:
         """The replies that `event` completes, in order."""
