@@ -156,6 +156,11 @@ class PhoneRenderer:
         return ids
 
 
+def without_blanks(letter: str) -> bool:
+    """A letter of a script that writes words without blanks between them."""
+    return _WITHOUT_BLANKS.match(letter) is not None
+
+
 def _ends_in_letter(piece: str) -> bool:
     """The last character is a letter, a digit, or a mark upon one, as vowels of Thai and Hindi are."""
     return piece[-1:].isalnum() or (piece != "" and unicodedata.category(piece[-1])[0] == "M")
@@ -223,7 +228,7 @@ class PlainRenderer:
             ids += self._emit()
         if self._wide or item.kind is Spoken.OTHER:
             self._run += 1
-            self._worded = not self._wide and _WITHOUT_BLANKS.match(item.text) is None
+            self._worded = not self._wide and not without_blanks(item.text)
         self._piece += item.text
         return ids
 

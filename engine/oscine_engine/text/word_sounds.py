@@ -10,6 +10,7 @@ from oscine_engine.text.items import Item, Source, Spoken
 from oscine_engine.text.lexicon import Phones
 from oscine_engine.text.numbers_en import by_digit
 from oscine_engine.text.readings_en import read_number
+from oscine_engine.text.render import without_blanks
 from oscine_engine.text.sounds import any_sound, sound
 
 _WIDE = dict(zip(",.?!;:", "，。？！；：", strict=True))
@@ -17,7 +18,7 @@ _WIDE = dict(zip(",.?!;:", "，。？！；：", strict=True))
 
 @dataclass(slots=True, eq=False)
 class Word:
-    """What was written and is read in one go: a word, a number, a Chinese character, a run of typed marks.
+    """What was written and is read in one go: a word, a number, one Chinese character or kana, a run of typed marks.
 
     text: as written, "" for what goes on from a word that was cut. sounds: numbers of `sounds.py`, one at least.
     behind: punctuation and blanks between it and the next word, as far as they are known by now.
@@ -41,8 +42,8 @@ class WordReader:
         self._open: Word | None = None
         self._source: Source | None = None
         """Of the word that was begun last."""
-        self._marked = False
-        """That word consists of typed marks."""
+        self._kind: Spoken | None = None
+        """What that word consists of."""
         self._last: Word | None = None
         self._between: Source | None = None
         """The sign that was put behind a word last."""
@@ -123,12 +124,11 @@ class WordReader:
                     self._part(item)
 
     def _say(self, item: Item, numbers: Sequence[int]) -> None:
-        mark = item.kind is Spoken.MARK
         if not numbers:
             self._part(item)
         elif self._open is not None and item.source is self._source:
             self._open.sounds += numbers
-        elif self._open is not None and mark and self._marked:
+        elif self._open is not None and self._kind is item.kind and _runs_on(item):
             self._open.sounds += numbers
             self._open.text += item.text
             self._source = item.source
@@ -136,7 +136,7 @@ class WordReader:
             self._close()
             written = "" if item.source is None or item.source is self._source else item.source.text
             self._open = Word(written, list(numbers))
-            self._source, self._marked = item.source, mark
+            self._source, self._kind = item.source, item.kind
 
     def _part(self, item: Item) -> None:
         """Something without a sound: unless it is inside of a word, the word before it has ended."""
@@ -153,6 +153,11 @@ class WordReader:
         if self._open is not None:
             self._ready.append(self._open)
             self._last, self._open = self._open, None
+
+
+def _runs_on(item: Item) -> bool:
+    """It makes one word with its kind in front of it: typed marks, and letters of scripts with blanks."""
+    return item.kind is Spoken.MARK or (item.kind is Spoken.OTHER and not without_blanks(item.text))
 
 
 def _phones(words: Iterable[Phones]) -> list[int]:
