@@ -53,6 +53,7 @@ from oscine_service.batch import lists
 from oscine_service.batch.lists import Line
 from oscine_service.batch.packing import Job, Said, speak_all
 from oscine_service.listening.scoring import edits, syllables, units
+from oscine_service.recordings import decode
 from oscine_service.reward.judge import language_of
 
 SENTENCES = Path(__file__).parent / "sentences"
@@ -248,8 +249,10 @@ def _shown(name: str, value: Any) -> str:
 
 def measure(options: argparse.Namespace, model: Path | None) -> dict[str, Any]:
     async def run() -> tuple[list[Row], dict[str, Said], int]:
-        settings = EngineSettings(model=model, max_streams=TOGETHER, utilisation=math.inf, device=options.device)
-        async with Engine.load(settings) as engine:
+        settings = EngineSettings(
+            model=model, max_streams=TOGETHER, utilisation=math.inf, device=options.device, references=True
+        )
+        async with Engine.load(settings, decode=decode) as engine:
             known: dict[str, Language] = {
                 name: "zh" if voice.language == "zh" else "en" for name, voice in engine.voices.items()
             }

@@ -69,6 +69,7 @@ async def batch(options: argparse.Namespace, settings: "EngineSettings") -> None
     from oscine_codecs import opus
     from oscine_engine.engine import Engine
     from oscine_service.batch.packing import speak_all
+    from oscine_service.recordings import decode
 
     lines = lists.read(options.list)
     if options.format == "ogg":
@@ -88,9 +89,10 @@ async def batch(options: argparse.Namespace, settings: "EngineSettings") -> None
                 summary.failed += 1
                 bar.step(0.0, failed=True)
         jobs = [each for each in left if each.missing is None]
+        settings = replace(settings, references=any(each.line.recording is not None for each in jobs))
         if jobs:
             async with (
-                Engine.load(settings) as engine,
+                Engine.load(settings, decode=decode) as engine,
                 aclosing(speak_all(engine, _jobs(jobs, options), together)) as results,
             ):
                 began = time.monotonic()
