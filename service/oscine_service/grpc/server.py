@@ -20,6 +20,8 @@ from oscine_service.grpc.requests import MAX_MESSAGE_BYTES
 from oscine_service.grpc.speech import SpeechService
 from oscine_service.limits import Limits
 
+LIVENESS, READINESS = "liveness", "readiness"
+"""What probes may ask health for, besides services: whether the process lives, and whether it takes calls."""
 POLL_S = 0.1
 """Between two looks at the engine's health."""
 LAST_WORDS_S = 3.0
@@ -125,6 +127,7 @@ async def serving(
         return front.serving and not calls.closing
 
     await _tell(checks, names, well=well())
+    await checks.set(LIVENESS, health_pb2.HealthCheckResponse.SERVING)
     await server.start()
     watching = asyncio.create_task(_watch(well, checks, names))
     try:
@@ -160,5 +163,5 @@ async def _watch(well: Callable[[], bool], checks: health.aio.HealthServicer, na
 
 async def _tell(checks: health.aio.HealthServicer, names: Sequence[str], *, well: bool) -> None:
     status = health_pb2.HealthCheckResponse.SERVING if well else health_pb2.HealthCheckResponse.NOT_SERVING
-    for name in ("", *names):
+    for name in ("", READINESS, *names):
         await checks.set(name, status)

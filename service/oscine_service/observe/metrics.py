@@ -21,7 +21,7 @@ from oscine_service.observe.outcomes import VANISHED, outcome
 from oscine_service.visits import Visit
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
-disable_created_metrics()  # a second series for each, which nobody asks for
+disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each, which nobody asks for
 LASTING = (0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600)
 
 
