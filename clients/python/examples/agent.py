@@ -2,9 +2,10 @@
 
     python agent.py --chat http://localhost:11434/v1 --model qwen3 "Tell me about the moon."
     some-model "Tell me about the moon." | python agent.py
+    some-model "Tell me about the moon." | python agent.py --server ws://localhost:8080
 
 The first asks any service with OpenAI's chat completions (its key in OPENAI_API_KEY, if it wants one), the second
-reads standard input as it comes. Speech goes to the sound card through ffplay or aplay, or to a WAV file (-o). Press
+reads standard input as it comes, and the third speaks over a WebSocket instead of gRPC. Speech goes to the sound card through ffplay or aplay, or to a WAV file (-o). Press
 Ctrl-C to interrupt: it then says how much was heard.
 """
 
@@ -22,9 +23,13 @@ import wave
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
-from oscine_client import Audio, Call, Cancelled, Client, Config, Done, SpeechError, Started
+import oscine_client
+import oscine_client.websocket
+from oscine_client import Audio, Cancelled, Config, Done, SpeechError, Started
 
 Write = Callable[[bytes], object]
+Client = oscine_client.Client | oscine_client.websocket.Client
+Call = oscine_client.Call | oscine_client.websocket.Call
 
 
 def from_chat(url: str, model: str, question: str) -> Iterator[str]:
@@ -103,10 +108,17 @@ def listen(call: Call, path: str | None) -> None:
             print(f"\n\ninterrupted after {heard / rate:.1f} s", file=sys.stderr)
 
 
+def connected(server: str, key: str | None) -> Client:
+    """Both clients have the same methods."""
+    if server.startswith(("ws://", "wss://")):
+        return oscine_client.websocket.Client(server, key=key)
+    return oscine_client.Client(server, key=key)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("question", nargs="?", default="", help="what to ask the model")
-    parser.add_argument("--server", default="localhost:50051", metavar="HOST:PORT", help="where Oscine is")
+    parser.add_argument("--server", default="localhost:50051", metavar="HOST:PORT", help="or ws://HOST:PORT")
     parser.add_argument("--key", default=os.environ.get("OSCINE_KEY"), help="default: $OSCINE_KEY")
     parser.add_argument("--voice", default="")
     parser.add_argument("--chat", metavar="URL", help="of a chat service, such as http://localhost:11434/v1")
@@ -115,17 +127,17 @@ def main() -> int:
     options = parser.parse_args()
     tokens = from_chat(options.chat, options.model, options.question) if options.chat else from_standard_input()
     failures: list[BaseException] = []
-    with (
-        Client(options.server, key=options.key) as client,
-        client.open(Config(voice=options.voice, encoding="pcm16")) as call,
-    ):
-        threading.Thread(target=feed, args=(call, tokens, failures), daemon=True).start()
-        try:
+    try:
+        with (
+            connected(options.server, options.key) as client,
+            client.open(Config(voice=options.voice, encoding="pcm16")) as call,
+        ):
+            threading.Thread(target=feed, args=(call, tokens, failures), daemon=True).start()
             listen(call, options.output)
-        except SpeechError as error:
-            if not failures:
-                print(f"\n{error}", file=sys.stderr)
-                return 1
+    except SpeechError as error:
+        if not failures:
+            print(f"\n{error}", file=sys.stderr)
+            return 1
     if failures:
         print(f"\nthe text broke off: {failures[0]}", file=sys.stderr)
         return 1

@@ -39,13 +39,14 @@ _ERRORS = {
 
 
 def config_message(config: Config) -> pb.SynthesizeConfig:
-    """Raises ValueError for an encoding or mode that no service has."""
+    """Raises ValueError for an encoding, container or mode that no service has."""
     message = pb.SynthesizeConfig(
         voice=config.voice,
         audio=pb.AudioFormat(
             encoding=_number(pb.Encoding, "ENCODING_", config.encoding, "encoding"),
             sample_rate=config.sample_rate,
             bitrate=config.bitrate,
+            container=_number(pb.Container, "CONTAINER_", config.container, "container"),
         ),
         mode=_number(pb.Mode, "MODE_", config.mode, "mode"),
         instruction=config.instruction,
@@ -95,7 +96,7 @@ def event(message: pb.SynthesizeResponse) -> Event | None:
             audio = message.audio
             return Audio(audio.sequence, audio.start_sample, audio.samples, tuple(audio.frames))
         case "words":
-            return Words(tuple(Word(each.text, each.start_sample, each.end_sample) for each in message.words.words))
+            return Words(tuple(_word(each) for each in message.words.words))
         case "marked":
             return Marked(message.marked.name, message.marked.end_sample)
         case "flushed":
@@ -168,7 +169,12 @@ def _started(message: pb.Started) -> Started:
         seed=message.seed,
         pre_skip=message.pre_skip,
         word_times=message.word_times,
+        container=_name(pb.Container, "CONTAINER_", message.audio.container or pb.CONTAINER_RAW),
     )
+
+
+def _word(message: pb.Word) -> Word:
+    return Word(message.text, message.start_sample, message.end_sample, message.behind)
 
 
 def _done(message: pb.Done) -> Done:

@@ -17,7 +17,8 @@ class Reference:
 class Config:
     """What is left out is up to the service, which tells in `Started` what it uses.
 
-    voice: a name. encoding: "opus", "pcm16" or another that the service offers. sample_rate: in Hz. bitrate: bit/s.
+    voice: a name. encoding: opus, pcm16, pcm_f32, mulaw, alaw, mp3, flac or aac. container: raw, ogg (Opus) or wav.
+    sample_rate: in Hz, 8000 to 48000; 0 is 24000. bitrate: bit/s; 0 is the encoding's own.
     mode: "auto" (the first sentence while it is being written), "sentence" (whole ones) or "interleaved" (all as they
     are written). seed: the same seed, voice, mode and text give the same speech. trim: shorten silence around
     sentences. quiet_ms: a sentence that looks finished is spoken after so long without more text, 0: never.
@@ -32,6 +33,7 @@ class Config:
     encoding: str = "opus"
     sample_rate: int = 0
     bitrate: int = 0
+    container: str = "raw"
     mode: str = "auto"
     seed: int | None = None
     trim: bool | None = None

@@ -16,6 +16,7 @@ class Started:
     seed: int
     pre_skip: int = 0
     word_times: bool = False
+    container: str = "raw"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +39,12 @@ class Audio:
 
 @dataclass(frozen=True, slots=True)
 class Word:
+    """Samples [start_sample, end_sample). behind: punctuation and blanks between it and the next word."""
+
     text: str
     start_sample: int
     end_sample: int
+    behind: str = ""
 
 
 @dataclass(frozen=True, slots=True)

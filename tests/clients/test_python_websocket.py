@@ -1,0 +1,188 @@
+"""oscine_client over a WebSocket, against a real service."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+import pytest_asyncio
+
+import oscine_client as oc
+from oscine_client.websocket import AsyncClient, Client
+from oscine_engine.checkpoint.load import Checkpoint
+from tests.clients.checks import away, check
+from tests.clients.conftest import Service, running
+from tests.service.alike import assert_alike
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+PCM = oc.Config(encoding="pcm16", mode="sentence", seed=1)
+LONG = "This goes on and on, as long as anybody cares to listen to it, and then some more. "
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def service(checkpoint: Checkpoint) -> AsyncIterator[Service]:
+    async with running(checkpoint) as service:
+        yield service
+
+
+@pytest.fixture
+def url(service: Service) -> str:
+    return f"ws://{service.http}"
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setenv("no_grpc_proxy", "127.0.0.1")
+
+
+async def test_all_clients_hear_the_same(service: Service, url: str) -> None:
+    text = "One sentence. And another one."
+    heard: list[bytes] = []
+
+    def speak() -> None:
+        with Client(url) as client:
+            heard.append(check(list(client.speak(iter(text), PCM))))
+        with oc.Client(service.address) as grpc:
+            heard.append(check(list(grpc.speak(text, PCM))))
+
+    await away(speak)
+
+    async def characters() -> AsyncIterator[str]:
+        for character in text:
+            yield character
+
+    async with AsyncClient(url) as client:
+        given = (text, list(text), characters())
+        heard += [check([event async for event in client.speak(each, PCM)]) for each in given]
+    assert len(heard) == 5
+    for each in heard[1:]:
+        assert_alike(each, heard[0])
+
+
+async def test_the_config_and_every_verb_arrive(service: Service, url: str) -> None:
+    def converse() -> None:
+        config = oc.Config(encoding="opus", bitrate=24000, mode="interleaved", seed=7, quiet_ms=0)
+        with Client(url) as client, client.open(config) as call:
+            call.append("The first half, ")
+            call.append("and the second.")
+            call.mark("here")
+            call.flush()
+            events = iter(call)
+            first = next(events)
+            assert isinstance(first, oc.Started)
+            assert (first.encoding, first.bitrate, first.mode, first.seed) == ("opus", 24000, "interleaved", 7)
+            seen: list[oc.Event] = []
+            while not (seen and isinstance(seen[-1], oc.Flushed)):
+                seen.append(next(events))
+            audio = [event for event in seen if isinstance(event, oc.Audio)]
+            assert seen[-1] == oc.Flushed(audio[-1].start_sample + audio[-1].samples)
+            assert [event.name for event in seen if isinstance(event, oc.Marked)] == ["here"]
+            assert sum(len(event.frames) for event in audio) * 480 >= audio[-1].start_sample + audio[-1].samples
+            assert all(len(frame) < 200 for event in audio for frame in event.frames)
+            call.append("More.")
+            call.finish()
+            assert isinstance(list(events)[-1], oc.Done)
+
+    await away(converse)
+
+
+async def test_many_calls_share_a_socket_and_end_each_by_itself(service: Service, url: str) -> None:
+    async with AsyncClient(url) as client:
+        alone = check([event async for event in client.speak("So we stay at home.", PCM)])
+        cancelled, failed = await client.open(PCM), await client.open(oc.Config(voice="nobody"))
+        await cancelled.append(LONG * 8)
+        beside = asyncio.create_task(collect(client))
+        async for event in cancelled:
+            if isinstance(event, oc.Audio) and event.sequence == 0:
+                await cancelled.played(100)
+                await cancelled.cancel()
+        assert event == oc.Cancelled(100)
+        for _ in range(2):
+            with pytest.raises(oc.NotFound, match="nobody"):
+                [event async for event in failed]
+        assert_alike(await beside, alone)
+        async with contextlib.aclosing(client.speak(LONG * 8, PCM)) as events:
+            async for event in events:
+                if isinstance(event, oc.Audio):
+                    break
+        await service.idle()
+
+    def interrupt() -> None:
+        with Client(url) as client:
+            for event in client.speak(LONG * 8, PCM):
+                if isinstance(event, oc.Audio):
+                    break
+            assert_alike(check(list(client.speak("So we stay at home.", PCM))), alone)
+
+    await away(interrupt)
+    await service.idle()
+
+
+async def collect(client: AsyncClient) -> bytes:
+    return check([event async for event in client.speak("So we stay at home.", PCM)])
+
+
+async def test_refusals_have_classes_and_hints(service: Service, url: str) -> None:
+    def ask() -> None:
+        with Client(url) as client:
+            for config, text, reason in (
+                (oc.Config(sample_rate=1), "Hm.", "sample_rate"),
+                (oc.Config(encoding="tape"), "Hm.", "encoding"),
+                (oc.Config(), "\N{HORIZONTAL ELLIPSIS}", "nothing to speak"),
+            ):
+                with pytest.raises(oc.InvalidInput, match=reason):
+                    list(client.speak(text, config))
+            calls = [client.open(PCM) for _ in range(4)]
+            for call in calls:
+                call.append(LONG * 20)
+                assert isinstance(next(iter(call)), oc.Started)
+            with pytest.raises(oc.Overloaded) as caught:
+                list(client.speak("Hm.", PCM))
+            assert caught.value.retry_after_s is not None and caught.value.code == "overloaded"
+        with pytest.raises(oc.Unavailable):
+            Client("ws://127.0.0.1:1")
+        with pytest.raises(oc.SpeechError):
+            Client(f"{url}/nowhere")
+        with pytest.raises(ValueError, match="http://"):
+            Client("http://127.0.0.1")
+
+    await away(ask)
+    with pytest.raises(oc.Unavailable):
+        async with AsyncClient("ws://127.0.0.1:1"):
+            pass
+    await service.idle()
+
+
+async def test_calls_end_with_their_socket(service: Service, url: str) -> None:
+    async with AsyncClient(url) as client:
+        call = await client.open(PCM)
+        await call.append(LONG * 8)
+        async for event in call:
+            if isinstance(event, oc.Audio):
+                break
+        await client.close()
+        with pytest.raises(oc.SpeechError):
+            [event async for event in call]
+        with pytest.raises(oc.SpeechError):
+            [event async for event in client.speak("Hm.", PCM)]
+    await service.idle()
+
+
+async def test_text_that_breaks_off_is_raised_where_it_is_listened_to(url: str) -> None:
+    class Broken(Exception):
+        pass
+
+    def broken() -> Iterator[str]:
+        yield "So far, "
+        raise Broken
+
+    def speak() -> None:
+        with Client(url) as client, pytest.raises(Broken):
+            list(client.speak(broken(), PCM))
+
+    await away(speak)
+    async with AsyncClient(url) as client:
+        with pytest.raises(Broken):
+            [event async for event in client.speak(broken(), PCM)]
