@@ -2,7 +2,7 @@
 
 from oscine_service.audio.formats import SAMPLE_RATE, Container, Encoding, Format
 from oscine_service.audio.positions import Positions
-from oscine_service.audio.writers import Block, Writer, has_head, takes_long, whole, writer
+from oscine_service.audio.writers import Block, Writer, has_head, takes_long, waits, whole, writer
 
 __all__ = [
     "SAMPLE_RATE",
@@ -14,6 +14,7 @@ __all__ = [
     "Writer",
     "has_head",
     "takes_long",
+    "waits",
     "whole",
     "writer",
 ]

@@ -183,6 +183,11 @@ def takes_long(format: Format) -> bool:
     return format.encoding not in PLAIN or format.sample_rate != SAMPLE_RATE
 
 
+def waits(format: Format) -> bool:
+    """Whether opening a writer, and its `flush` and `finish`, take as long, since they wait for another process."""
+    return format.encoding is Encoding.AAC
+
+
 def has_head(format: Format) -> bool:
     """Whether `whole` makes something else of it than a stream: a file whose head says how long the sound is."""
     return format.encoding in (Encoding.FLAC, Encoding.MP3) or format.container is Container.WAV

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from oscine_engine import events
-from oscine_service.audio import Block, Format, Positions, takes_long, writer
+from oscine_service.audio import Block, Format, Positions, takes_long, waits, writer
 from oscine_service.conversation.replies import Audio, Done, Flushed, Marked, Reply, Started, Word, Words
 from oscine_service.limits import Limits
 
@@ -32,7 +32,9 @@ class Speech:
 
     def takes_long(self, event: events.Event) -> bool:
         """Whether `of(event)` takes milliseconds, for which an event loop should not be held up."""
-        return isinstance(event, events.Audio) and event.samples.size > FIRST and takes_long(self._format)
+        if isinstance(event, events.Audio):
+            return event.samples.size > FIRST and takes_long(self._format)
+        return isinstance(event, events.Flushed | events.Done) and waits(self._format)
 
     def pieces(self, event: events.Event) -> Iterator[events.Event]:
         """`event`, or what takes long to encode in pieces: its beginning does not wait for its end."""

@@ -5,6 +5,7 @@ import math
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Self
 
 from oscine_engine import errors
@@ -13,6 +14,7 @@ from oscine_engine.events import Stats
 from oscine_engine.front import Front
 from oscine_engine.session import NothingToSay, Session
 from oscine_service import visits
+from oscine_service.audio import waits
 from oscine_service.conversation.backlog import Backlog
 from oscine_service.conversation.calls import Calls, closing, stopping
 from oscine_service.conversation.replies import Audio, Cancelled, Done, Reply
@@ -62,7 +64,8 @@ class Conversation:
         calls = calls or Calls()
         if calls.closing:
             raise closing()
-        speech = Speech(config.format, limits, config.session.word_times)
+        made = partial(Speech, config.format, limits, config.session.word_times)
+        speech = await asyncio.to_thread(made) if waits(config.format) else made()
         # Whose voices may be named is what the door knows of a client, never what it says of itself.
         request = replace(config.session, owner=principal.current().owner)
         attendant = visits.current().attend(request)
