@@ -10,6 +10,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from oscine_engine.front import Front
+from oscine_service.compat import routes as dialects
 from oscine_service.conversation import Calls
 from oscine_service.http.errors import HANDLERS
 from oscine_service.limits import Limits
@@ -24,7 +25,7 @@ def application(
     routes: Sequence[BaseRoute] = (),
     middleware: Sequence[Middleware] = (),
 ) -> Starlette:
-    """WebSocket and HTTP in front of `front`. routes: others beside them."""
+    """WebSocket, in our own protocol and in those of others, in front of `front`. routes: what else is served."""
 
     async def alive(request: Request) -> JSONResponse:
         return JSONResponse({"status": "alive"})
@@ -41,5 +42,6 @@ def application(
         Route("/livez", alive),
         Route("/readyz", ready),
         WebSocketRoute(native.PATH, speech),
+        *dialects.routes(front, limits, calls),
     ]
     return Starlette(routes=[*here, *routes], middleware=list(middleware), exception_handlers=HANDLERS)

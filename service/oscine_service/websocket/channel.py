@@ -30,11 +30,13 @@ class Translator(Protocol):
 class Channel:
     """Verbs never wait: before the conversation is open they are kept, and text beyond what may wait is refused.
 
-    over: the last reply is on its way, or an error; nothing that is put has an effect any more.
+    over: the last reply is on its way, or an error; nothing that is put has an effect any more. ended: no more text is
+    taken. muted: set it, and no message of it that is not on its way already is sent any more.
     """
 
     def __init__(self, socket: "Socket", key: str, config: Config, translator: Translator) -> None:
         self.over = False
+        self.muted = False
         self._socket = socket
         self._key = key
         self._config = config
@@ -44,6 +46,10 @@ class Channel:
         self._early_characters = 0
         self._ended = False
         self._refusal: OscineError | None = None
+
+    @property
+    def ended(self) -> bool:
+        return self._ended
 
     async def put(self, verb: Verb) -> None:
         """As `Conversation.put`, at once. Raises InvalidInput for text, a flush or a mark after `end`."""
@@ -90,7 +96,8 @@ class Channel:
             if error is not None:
                 self._socket.lost(error)
                 for message in self._translator.failed(error):
-                    await self._socket.send(message)
+                    if not self.muted:
+                        await self._socket.send(message)
 
     async def _converse(self) -> None:
         socket = self._socket
@@ -106,7 +113,11 @@ class Channel:
                     # Before the client knows: it may use the name again at once.
                     self._leave()
                 for message in self._translator.said(reply):
-                    await talk.deliver(socket.write(message))
+                    await talk.deliver(self._write(message))
+
+    async def _write(self, message: "Message") -> None:
+        if not self.muted:
+            await self._socket.write(message)
 
     def _leave(self) -> None:
         self.over = True

@@ -8,9 +8,9 @@ import binascii
 import json
 import math
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from oscine_codecs.errors import CodecError
 from oscine_engine.errors import InvalidInput
@@ -39,6 +39,7 @@ from oscine_service.conversation import (
 from oscine_service.conversation.backlog import MOST_CHARACTERS
 from oscine_service.errors import code, retry_after_s
 from oscine_service.limits import Limits
+from oscine_service.websocket.fields import Object, field, loads, one_of, only, shown
 
 PROTOCOL = "oscine.v1"
 """Subprotocol, for clients that offer one."""
@@ -69,30 +70,16 @@ class Request:
     asks: Config | Verb | End | InvalidInput
 
 
-Object: TypeAlias = Mapping[str, Any]
-
-
 def parse(message: str | bytes) -> Request:
     """Raises InvalidInput for a message that no context can be told of."""
-    if isinstance(message, bytes):
-        raise InvalidInput("a binary message: clients send JSON in text messages")
-    try:
-        found = json.loads(message, parse_constant=_no_number)
-    except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"the message is not JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise InvalidInput("the message is not a JSON object")
-    context = _field(found, "context", str, "")
+    found = loads(message)
+    context = field(found, "context", str, "")
     if len(context) > MAX_CONTEXT:
         raise InvalidInput(f"context: a name of {len(context)} characters; it has at most {MAX_CONTEXT}")
     try:
         return Request(context, _asks(found))
     except (InvalidInput, CodecError) as error:
         return Request(context, error if isinstance(error, InvalidInput) else InvalidInput(str(error)))
-
-
-def _no_number(name: str) -> None:
-    raise ValueError(f"{name} is no number of JSON's")
 
 
 _FIELDS: dict[str, frozenset[str]] = {
@@ -110,13 +97,13 @@ _FIELDS: dict[str, frozenset[str]] = {
 
 
 def _asks(message: Object) -> Config | Verb | End:
-    kind = _field(message, "type", str)
+    kind = field(message, "type", str)
     if kind not in _FIELDS:
-        raise InvalidInput(f"type: {_shown(kind)} is unknown; use one of {', '.join(_FIELDS)}")
-    _only(message, _FIELDS[kind] | {"type", "context"}, kind)
+        raise InvalidInput(f"type: {shown(kind)} is unknown; use one of {', '.join(_FIELDS)}")
+    only(message, _FIELDS[kind] | {"type", "context"}, kind)
     match kind:
         case "text":
-            text = _field(message, "text", str)
+            text = field(message, "text", str)
             if (size := len(text.encode("utf-8", "surrogatepass"))) > MAX_TEXT_BYTES:
                 raise InvalidInput(
                     f"text: {size} bytes in one message; send at most {MAX_TEXT_BYTES} and go on in another"
@@ -125,9 +112,9 @@ def _asks(message: Object) -> Config | Verb | End:
         case "flush":
             return Flush()
         case "mark":
-            return Mark(mark_name(_field(message, "name", str)))
+            return Mark(mark_name(field(message, "name", str)))
         case "played":
-            samples = _field(message, "samples", int)
+            samples = field(message, "samples", int)
             if samples < 0:
                 raise InvalidInput(f"samples: {samples}; it must be 0 or more")
             return Played(samples)
@@ -140,7 +127,7 @@ def _asks(message: Object) -> Config | Verb | End:
 
 
 def _config(message: Object) -> Config:
-    voice = _field(message, "voice", str, "")
+    voice = field(message, "voice", str, "")
     if len(voice) > MAX_VOICE:
         raise InvalidInput(f"voice: a name of {len(voice)} characters; it has at most {MAX_VOICE}")
     given: dict[str, Any] = {}
@@ -159,46 +146,46 @@ def _config(message: Object) -> Config:
         ("word_times", bool),
     ):
         if message.get(name) is not None:
-            given[name] = _field(message, name, kind)
+            given[name] = field(message, name, kind)
     if message.get("quiet_ms") is not None:
-        given["quiet_s"] = _quiet_s(_field(message, "quiet_ms", int))
+        given["quiet_s"] = _quiet_s(field(message, "quiet_ms", int))
     if message.get("pronunciations") is not None:
-        words = given["pronunciations"] = _field(message, "pronunciations", dict)
+        words = given["pronunciations"] = field(message, "pronunciations", dict)
         for word in words:
-            _field(words, word, str)
+            field(words, word, str)
     if message.get("reference") is not None:
-        given["reference"] = _reference(_field(message, "reference", dict))
-    mode = _one_of(Mode, _field(message, "mode", str, Mode.AUTO.value), "mode")
-    return Config(SessionRequest(voice=voice or None, mode=mode, **given), _format(_field(message, "format", dict, {})))
+        given["reference"] = _reference(field(message, "reference", dict))
+    mode = one_of(Mode, field(message, "mode", str, Mode.AUTO.value), "mode")
+    return Config(SessionRequest(voice=voice or None, mode=mode, **given), _format(field(message, "format", dict, {})))
 
 
 def _format(message: Object) -> Format:
-    _only(message, frozenset({"encoding", "sample_rate", "bitrate", "container"}), "format")
+    only(message, frozenset({"encoding", "sample_rate", "bitrate", "container"}), "format")
     given: dict[str, Any] = {}
     for name in ("sample_rate", "bitrate"):
         if message.get(name):
-            given[name] = _field(message, name, int)
+            given[name] = field(message, name, int)
     return Format(
-        encoding=_one_of(Encoding, _field(message, "encoding", str, Encoding.OPUS.value), "format.encoding"),
-        container=_one_of(Container, _field(message, "container", str, Container.RAW.value), "format.container"),
+        encoding=one_of(Encoding, field(message, "encoding", str, Encoding.OPUS.value), "format.encoding"),
+        container=one_of(Container, field(message, "container", str, Container.RAW.value), "format.container"),
         **given,
     )
 
 
 def _reference(message: Object) -> ColdVoice:
-    _only(message, frozenset({"audio", "transcript", "language"}), "reference")
+    only(message, frozenset({"audio", "transcript", "language"}), "reference")
     try:
-        audio = base64.b64decode(_field(message, "audio", str), validate=True)
+        audio = base64.b64decode(field(message, "audio", str), validate=True)
     except (binascii.Error, ValueError) as error:
         raise InvalidInput(f"reference.audio: not base64: {error}") from error
-    transcript = _field(message, "transcript", str, "")
-    match _field(message, "language", str, ""):
+    transcript = field(message, "transcript", str, "")
+    match field(message, "language", str, ""):
         case "":
             return ColdVoice(audio, transcript)
         case "en" | "zh" as language:
             return ColdVoice(audio, transcript, language)
         case other:
-            raise InvalidInput(f"reference.language: {_shown(other)} is unknown; use en or zh, or leave it out")
+            raise InvalidInput(f"reference.language: {shown(other)} is unknown; use en or zh, or leave it out")
 
 
 def _quiet_s(quiet_ms: int) -> float:
@@ -209,44 +196,6 @@ def _quiet_s(quiet_ms: int) -> float:
             f"quiet_ms: {quiet_ms} ms is out of range; use {MIN_QUIET_MS} to {MAX_QUIET_MS}, or 0 for never"
         )
     return quiet_ms / 1000
-
-
-_REQUIRED: Any = object()
-_KINDS = {str: "a string", int: "a whole number", float: "a number", bool: "true or false", dict: "an object"}
-
-
-def _field(message: Object, name: str, kind: type, default: Any = _REQUIRED) -> Any:
-    """The field, of that kind; `default` where it is missing or null."""
-    value = message.get(name)
-    if value is None and default is not _REQUIRED:
-        return default
-    if value is None:
-        raise InvalidInput(f"{name}: it is missing; it must be {_KINDS[kind]}")
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        value = value if abs(value) >= 2**63 else float(value)
-    if isinstance(value, int) and abs(value) >= 2**63:
-        raise InvalidInput(f"{name}: the number is too large")
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise InvalidInput(f"{name}: {_shown(value)}; it must be {_KINDS[kind]}")
-    return value
-
-
-def _only(message: Object, known: frozenset[str], kind: str) -> None:
-    if unknown := sorted(message.keys() - known):
-        raise InvalidInput(f"{_shown(unknown[0])} is no field of {kind}; it has {', '.join(sorted(known))}")
-
-
-def _one_of(kind: Any, value: str, name: str) -> Any:
-    try:
-        return kind(value)
-    except ValueError as error:
-        raise InvalidInput(f"{name}: {_shown(value)} is unknown; use one of {', '.join(kind)}") from error
-
-
-def _shown(value: object) -> str:
-    """For an error message, however long it is."""
-    text = ascii(value)
-    return text if len(text) <= 60 else f"{text[:60]}..."
 
 
 def ready(limits: Limits, contexts: int, message_bytes: int) -> str:

@@ -22,6 +22,7 @@ Message: TypeAlias = str | bytes
 
 MOST_CONTEXTS = 64
 """Conversations at a time on one socket."""
+NORMAL = 1000
 RESTART = 1012
 """Close code where conversations were cut off."""
 
@@ -50,19 +51,20 @@ class Socket:
         self._now = asyncio.get_running_loop().time
         self._active_at = self._now()
         self._changed = asyncio.Event()
+        self._watching: list[asyncio.Task[None]] = []
         self._closed = False
         self._cut = False
 
     async def run(self, dialect: Dialect) -> None:
         """Until either side closes it. All conversations that are left then end."""
-        watching = [asyncio.create_task(watch()) for watch in (self._stop_with_the_service, self._end_when_idle)]
+        self._watching = [asyncio.create_task(watch()) for watch in (self._stop_with_the_service, self._end_when_idle)]
         try:
             await self._listen(dialect)
         except Exception:
             log.exception("a WebSocket met a fault that was not foreseen")
             await self.close(INTERNAL, "a fault that the service did not foresee")
         finally:
-            left = [*watching, *self._tasks]
+            left = [*self._watching, *self._tasks]
             for task in left:
                 task.cancel()
             if left:
@@ -112,6 +114,16 @@ class Socket:
             self._abort()
         except WebSocketDisconnect:
             return
+
+    def close_when_done(self) -> None:
+        """Close it, as is right and proper, once the conversations that run have ended."""
+
+        async def leave(tasks: set[asyncio.Task[None]]) -> None:
+            if tasks:
+                await asyncio.wait(tasks)
+            await self.close(NORMAL, "")
+
+        self._watching.append(asyncio.create_task(leave(set(self._tasks))))
 
     async def close(self, code: int, reason: str) -> None:
         """Close it; nothing is written behind that."""
