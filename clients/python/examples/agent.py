@@ -5,8 +5,8 @@
     some-model "Tell me about the moon." | python agent.py --server ws://localhost:8080
 
 The first asks any service with OpenAI's chat completions (its key in OPENAI_API_KEY, if it wants one), the second
-reads standard input as it comes, and the third speaks over a WebSocket instead of gRPC. Speech goes to the sound card through ffplay or aplay, or to a WAV file (-o). Press
-Ctrl-C to interrupt: it then says how much was heard.
+reads standard input as it comes, and the third speaks over a WebSocket instead of gRPC. Speech goes to the sound card
+through ffplay or aplay, or to a WAV file (-o). Press Ctrl-C to interrupt: it then says how much was heard.
 """
 
 import argparse
