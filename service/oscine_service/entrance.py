@@ -56,7 +56,7 @@ class Entrance:
     @property
     def open(self) -> bool:
         """Anybody may call."""
-        return self._guard.keys is None
+        return self._guard.open
 
     @asynccontextmanager
     async def before(self, front: Front, engines: Callable[[], Sequence[EngineState]]) -> AsyncIterator[None]:

@@ -16,7 +16,8 @@ MAX_DETAILS = 800
 
 async def abort(context: "grpc.aio.ServicerContext[Any, Any]", refusal: Exception) -> None:
     """End the call with the status of a refusal that the table of errors knows."""
-    await context.abort(status(refusal), str(refusal)[:MAX_DETAILS], retry_after(refusal))
+    details = str(refusal)[:MAX_DETAILS]
+    await context.abort(status(refusal), details, retry_after(refusal, details))
 
 
 async def drain(requests: AsyncIterator[Any]) -> None:

@@ -12,19 +12,15 @@ from oscine_engine.front import Front
 from oscine_proto.oscine.v1 import speech_pb2 as pb
 from oscine_service.conversation import Calls, Cancel, Cancelled, Config, Conversation, Text, Verb
 from oscine_service.errors import leaf
+from oscine_service.grpc.refusing import abort, drain
 from oscine_service.grpc.requests import parse, parse_text
 from oscine_service.grpc.responses import response
 from oscine_service.grpc.sender import Context, Sender
-from oscine_service.grpc.status import KNOWN, retry_after, status
+from oscine_service.grpc.status import KNOWN
 from oscine_service.limits import Limits
 
 Request: TypeAlias = Config | Verb | InvalidInput
 Requests: TypeAlias = AsyncIterator[Request]
-
-QUIET_S, DRAIN_S = 0.1, 2.0
-"""A refused client has stopped sending after this long without a message, and is not waited for any longer."""
-MAX_DETAILS = 800
-"""Characters of a status message, at most nine bytes each on the wire; a client takes 8 KiB of all it is told."""
 
 NAME = pb.DESCRIPTOR.services_by_name["SpeechService"].full_name
 
@@ -62,8 +58,8 @@ class SpeechService:
             refusal = await _refusal(self._converse(requests, sender))
             if refusal is not None:
                 await sender.settle()
-                await _drain(requests)
-                await _abort(context, refusal)
+                await drain(requests)
+                await abort(context, refusal)
 
     async def _synthesize_text(self, request: tuple[Config, Text] | InvalidInput, context: Context) -> None:
         sender = Sender(context)
@@ -71,7 +67,7 @@ class SpeechService:
             refusal = request if isinstance(request, InvalidInput) else await _refusal(self._speak(*request, sender))
             if refusal is not None:
                 await sender.settle()
-                await _abort(context, refusal)
+                await abort(context, refusal)
 
     async def _converse(self, requests: Requests, sender: Sender) -> None:
         config = await self._config(requests)
@@ -81,7 +77,7 @@ class SpeechService:
             interrupted = await _answer(talk, sender)
         if interrupted:
             # What it still sends must not meet a call that has ended: the client would be told of a fault of grpc's.
-            await _drain(requests)
+            await drain(requests)
 
     async def _speak(self, config: Config, text: Text, sender: Sender) -> None:
         async with Conversation.open(self._front, config, self._limits, self._calls) as talk:
@@ -146,17 +142,3 @@ async def _refusal(call: Awaitable[None]) -> Exception | None:
 
 def _nothing() -> None:
     """A call is cut off by what it waits for."""
-
-
-async def _abort(context: Context, refusal: Exception) -> None:
-    await context.abort(status(refusal), str(refusal)[:MAX_DETAILS], retry_after(refusal))
-
-
-async def _drain(requests: Requests) -> None:
-    """Let the client finish what it is sending: a write that fails hides the refusal from it (grpc says INTERNAL)."""
-    try:
-        async with asyncio.timeout(DRAIN_S):
-            while await asyncio.wait_for(anext(requests, None), QUIET_S) is not None:
-                pass
-    except TimeoutError:
-        return

@@ -19,6 +19,11 @@ class Guard:
     keys: KeyBook | None
     mint: Mint
 
+    @property
+    def open(self) -> bool:
+        """Anybody is let in."""
+        return self.keys is None
+
     def principal(self, credential: str | None) -> Principal:
         """Raises Unauthenticated, without a word on what would have been right."""
         if self.keys is None:

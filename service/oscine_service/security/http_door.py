@@ -82,8 +82,10 @@ class HttpDoor:
         """The principal, and the scope without what it was known by. Raises Unauthenticated."""
         offered = scope.get("subprotocols", [])
         presented, left = in_subprotocols(offered)
-        query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1")))
-        credential = in_headers(headers) or presented or in_query(query)
+        credential = None
+        if not self._guard.open:
+            query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1")))
+            credential = in_headers(headers) or presented or in_query(query)
         principal = self._guard.principal(credential)
         return ({**scope, "subprotocols": left} if left != offered else scope), principal
 

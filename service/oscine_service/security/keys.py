@@ -58,6 +58,8 @@ class Key:
             least = 0 if name == "most_voices" else 1
             if value is not None and (type(value) is not int or value < least):
                 raise InvalidInput(f"{where}: {name} must be a whole number from {least} up")
+        if not isinstance(self.owner, str):
+            raise InvalidInput(f"{where}: owner must be a text")
         for name in ("voices", "grants"):
             if not all(isinstance(each, str) for each in getattr(self, name)):
                 raise InvalidInput(f"{where}: {name} must be a list of texts")

@@ -2,18 +2,25 @@
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 
 import pytest
+import websockets
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
+from oscine_engine.checkpoint.load import Checkpoint
 from oscine_engine.errors import UnknownVoice
 from oscine_engine.events import SessionRequest, Stats
+from oscine_proto.oscine.v1.speech_pb2_grpc import SpeechServiceStub
+from oscine_service.config.model import Observe, Settings
 from oscine_service.observe import tracing
 from oscine_service.security.principal import Principal, acting_for
 from oscine_service.visits import Visit
+from tests.service.calls import config, text
+from tests.service.security.conftest import house
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 STATS = Stats(audio_s=2.5, segments=1, speech_tokens=60, first_packet_s=0.1, busy_s=1.0, underruns=1)
@@ -111,3 +118,22 @@ def test_the_environment_may_name_the_service(collector: Collector, monkeypatch:
     traces.attend(Visit("http"), SessionRequest()).ended(None, None)
     traces.close()
     assert 'string_value: "voice"' in str(collector.received)
+
+
+async def test_a_trace_goes_on_through_each_door(collector: Collector, checkpoint: Checkpoint) -> None:
+    parent = f"00-{TRACE}-{PARENT}-01"
+    async with house(checkpoint, replace(Settings(), observe=Observe(traces=True))) as found:
+        async with found.channel() as channel:
+            call = SpeechServiceStub(channel).Synthesize(
+                iter([config(), *text("Hello.")]), metadata=(("traceparent", parent),)
+            )
+            assert [response async for response in call][-1].HasField("done")
+        address = f"ws://{found.http_address}/v1/speech"
+        async with websockets.connect(address, proxy=None, additional_headers={"traceparent": parent}) as socket:
+            await socket.send('{"type": "start", "context": "a"}')
+            async with asyncio.timeout(30):
+                while '"started"' not in str(message := await socket.recv()):
+                    assert '"error"' not in str(message)
+    spans = collector.spans
+    assert {attributes(span)["oscine.protocol"] for span in spans} == {"grpc", "websocket"}
+    assert {(span.trace_id.hex(), span.parent_span_id.hex()) for span in spans} == {(TRACE, PARENT)}

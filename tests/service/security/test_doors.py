@@ -9,6 +9,8 @@ import grpc
 import pytest
 import pytest_asyncio
 import websockets
+from google.rpc.error_details_pb2 import RetryInfo
+from google.rpc.status_pb2 import Status
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
@@ -51,6 +53,7 @@ class Answer:
     code: grpc.StatusCode = grpc.StatusCode.OK
     details: str = ""
     trailing: dict[str, str] = field(default_factory=dict)
+    details_bin: bytes = b""
 
 
 async def speak(house: House, *requests: pb.SynthesizeRequest, **metadata: str) -> Answer:
@@ -64,7 +67,11 @@ async def speak(house: House, *requests: pb.SynthesizeRequest, **metadata: str) 
                 answer.kinds += [str(response.WhichOneof("response"))]
         except grpc.aio.AioRpcError as error:
             answer.code, answer.details = error.code(), error.details() or ""
-            answer.trailing = {str(key): str(value) for key, value in error.trailing_metadata() or ()}
+            for key, value in error.trailing_metadata() or ():
+                if isinstance(value, bytes):
+                    answer.details_bin = value
+                else:
+                    answer.trailing[key] = value
     return answer
 
 
@@ -95,8 +102,9 @@ async def test_one_request_is_refused_likewise(guarded: House) -> None:
 
 async def test_probes_need_no_key_and_whoever_looks_around_does(guarded: House) -> None:
     async with guarded.channel() as channel:
-        told = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
-        assert told.status == health_pb2.HealthCheckResponse.SERVING
+        for name in ("", "liveness", "readiness"):
+            told = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service=name))
+            assert told.status == health_pb2.HealthCheckResponse.SERVING
         looking = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo(
             iter([reflection_pb2.ServerReflectionRequest(list_services="")])
         )
@@ -127,7 +135,12 @@ async def test_a_key_has_so_many_calls_at_a_time(guarded: House) -> None:
         assert (await first.read()).HasField("started")
         answer = await speak(guarded, *HELLO, authorization="Bearer single")
         assert answer.code is grpc.StatusCode.RESOURCE_EXHAUSTED and "1 streams open" in answer.details
-        assert "retry-after-ms" in answer.trailing
+        hint_ms = int(answer.trailing["retry-after-ms"])
+        assert answer.trailing["grpc-retry-pushback-ms"] == str(hint_ms) != "0"
+        rich = Status.FromString(answer.details_bin)
+        assert (rich.code, rich.message) == (grpc.StatusCode.RESOURCE_EXHAUSTED.value[0], answer.details)
+        info = RetryInfo()
+        assert rich.details[0].Unpack(info) and info.retry_delay.ToMilliseconds() == hint_ms
         first.cancel()
 
         async def again() -> bool:
@@ -235,6 +248,16 @@ async def test_a_page_is_told_why_by_the_close(
             await socket.recv()
     assert closed.value.rcvd is not None and closed.value.rcvd.code == 1008
     assert reason in closed.value.rcvd.reason
+
+
+async def test_a_service_without_keys_asks_for_none(checkpoint: Checkpoint) -> None:
+    """Whatever a client or a proxy sends that looks like one."""
+    async with house(checkpoint, Settings()) as found:
+        for authorization in ("Basic YTpi", "Bearer anything", "nonsense"):
+            assert (await speak(found, *HELLO, authorization=authorization)).kinds[-1] == "done"
+            assert (await found.fetch("/metrics?token=x", {"Authorization": authorization}))[0] == 200
+        status, _, body = await found.fetch("/v1/tokens", method="POST")
+        assert status == 400 and b"--keys" in body
 
 
 async def test_calls_of_both_doors_are_counted(guarded: House) -> None:
