@@ -59,7 +59,8 @@ from oscine_service.reward.judge import language_of
 SENTENCES = Path(__file__).parent / "sentences"
 MODES = {"whole": Mode.SENTENCE, "interleaved": Mode.INTERLEAVED, "auto": Mode.AUTO}
 RECORDINGS = "recordings"
-TOGETHER = 4
+ON_CPU, ON_GPU = 4, 32
+"""Lines at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +104,10 @@ def jobs_of(rows: Sequence[Row], seed: int) -> Iterator[Job]:
             yield Job(f"{row.name} {line.id}", line.text, request)
 
 
-async def spoken(engine: Engine, rows: Sequence[Row], seed: int) -> dict[str, Said]:
+async def spoken(engine: Engine, rows: Sequence[Row], seed: int, together: int) -> dict[str, Said]:
     found: dict[str, Said] = {}
     count = sum(len(row.lines) for row in rows)
-    async with aclosing(speak_all(engine, jobs_of(rows, seed), TOGETHER)) as results:
+    async with aclosing(speak_all(engine, jobs_of(rows, seed), together)) as results:
         async for said in results:
             found[said.job.name] = said
             print(f"\rspoken {len(found)}/{count}", end="", file=sys.stderr, flush=True)
@@ -249,8 +250,15 @@ def _shown(name: str, value: Any) -> str:
 
 def measure(options: argparse.Namespace, model: Path | None) -> dict[str, Any]:
     async def run() -> tuple[list[Row], dict[str, Said], int]:
+        on_cpu = options.device == "cpu"
+        together = ON_CPU if on_cpu else ON_GPU
         settings = EngineSettings(
-            model=model, max_streams=TOGETHER, utilisation=math.inf, device=options.device, references=True
+            model=model,
+            device=options.device,
+            precision="float32" if on_cpu else "float16",
+            max_streams=together,
+            utilisation=math.inf,
+            references=True,
         )
         async with Engine.load(settings, decode=decode) as engine:
             known: dict[str, Language] = {
@@ -262,7 +270,7 @@ def measure(options: argparse.Namespace, model: Path | None) -> dict[str, Any]:
                 known = {name: known[name] for name in options.voice}
             paths = options.lists or [SENTENCES / f"{language}.txt" for language in dict.fromkeys(known.values())]
             rows = list(rows_of(paths, known, options.mode or list(MODES)[:2], options.limit))
-            return rows, await spoken(engine, rows, options.seed), engine.sample_rate
+            return rows, await spoken(engine, rows, options.seed, together), engine.sample_rate
 
     rows, said, rate = asyncio.run(run())
     judges = Judges(rate)

@@ -23,7 +23,7 @@ from oscine_engine.settings import EngineSettings
 from oscine_service.batch import lists
 from oscine_service.batch.journal import NAME, Journal
 from oscine_service.batch.lists import Line
-from oscine_service.batch.packing import Job, speak_all
+from oscine_service.batch.packing import Job, speak, speak_all
 from oscine_service.cli import batch
 
 PATIENCE_S = 120
@@ -178,6 +178,22 @@ async def test_what_fails_is_told_and_only_what_is_left_is_said(
     assert after["a"] == before["a"] and after["c"] > before["c"]
     await batch.batch(given, settings)
     assert "0 of 3 lines said, 3 were there already" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+async def test_lines_are_said_in_the_voices_of_their_recordings(tmp_path: Path) -> None:
+    words = "The morning train to the coast was late again, so we walked along the river."
+    async with Engine.load() as engine:
+        said = await speak(engine, Job("a", words, SessionRequest(voice="michael", mode=Mode.SENTENCE, seed=3)))
+    soundfile.write(tmp_path / "mike.flac", said.samples, 24000)
+    (tmp_path / "meta.lst").write_text(f"a|{words}|mike.flac|Good morning.\nb|Well.|mike.flac|Good night.\n")
+    with pytest.raises(batch.SomeFailed, match="1 of 2"):
+        await batch.batch(options(tmp_path / "meta.lst", "-o", tmp_path / "out"), EngineSettings())
+    found = told(tmp_path / "out")
+    assert found["a"]["recording"] == str(tmp_path / "mike.flac")
+    assert "transcript" in str(found["b"]["error"]) and "too short" in str(found["b"]["error"])
+    samples, _ = soundfile.read(tmp_path / "out" / "a.wav")
+    assert np.abs(samples).max() > 0.05
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """`oscine reward` as those who tune a model meet it: over a real socket, with the real recogniser."""
 
+import asyncio
 import base64
 import io
 import json
@@ -7,10 +8,12 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -24,10 +27,11 @@ pytest.importorskip("whisper_normalizer", reason="the listen extra is not instal
 pytest.importorskip("opencc", reason="the listen extra is not installed")
 
 from oscine_engine.engine import Engine
-from oscine_engine.errors import InvalidInput
+from oscine_engine.errors import InvalidInput, Overloaded
 from oscine_engine.events import Mode, SessionRequest
 from oscine_service.batch.packing import Job, speak
 from oscine_service.listening.scoring import syllables
+from oscine_service.reward.app import MOST_WAITING, Desk
 from oscine_service.reward.judge import Judge, language_of, reward, units
 
 PATIENCE_S = 120
@@ -123,6 +127,22 @@ def test_noise_is_worth_nothing_and_bad_items_cost_others_nothing(service: str) 
 def test_what_cannot_be_judged_is_refused_with_a_reason(service: str, body: bytes, word: str) -> None:
     status, found = post(service, body)
     assert status == 400 and word in found["error"]["message"]
+
+
+async def test_what_would_wait_too_long_is_refused_at_once() -> None:
+    hold = threading.Event()
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(hold.wait)
+        desk = Desk(Judge(), threads)
+        items = [{"text": "Hi.", "audio": "AAAA"}] * MOST_WAITING
+        waiting = asyncio.create_task(desk.judged(items))
+        await asyncio.sleep(0)
+        with pytest.raises(Overloaded, match=str(MOST_WAITING)) as refused:
+            await desk.judged(items[:1])
+        assert refused.value.retry_after_s > 0
+        hold.set()
+        assert len(await waiting) == MOST_WAITING
+        assert len(await desk.judged(items[:1])) == 1
 
 
 @pytest.mark.slow

@@ -67,46 +67,55 @@ class Ready:
 async def batch(options: argparse.Namespace, settings: "EngineSettings") -> None:
     """Say what has not been said yet. Raises InvalidInput for a list that is none, SomeFailed where lines failed."""
     from oscine_codecs import opus
-    from oscine_engine.engine import Engine
-    from oscine_service.batch.packing import speak_all
-    from oscine_service.recordings import decode
 
     lines = lists.read(options.list)
     if options.format == "ogg":
         opus.require()
-    together = options.together or (ON_CPU if settings.device == "cpu" else ON_GPU)
-    # Nobody listens, so nobody can run dry: places are all that there is to admit by.
-    settings = replace(settings, max_streams=together, utilisation=math.inf)
     with Journal(options.output) as journal:
         ready = await asyncio.to_thread(_prepare, lines, options, settings)
         left = [each for each in ready if journal.done(each.line.id, each.key) is None]
         summary = Summary(len(lines), len(lines) - len(left))
-        bar = Bar(len(left))
-        by_id = {each.line.id: each for each in left}
         for each in left:
             if each.missing is not None:
                 journal.add({**_told(each, options), "error": each.missing})
                 summary.failed += 1
-                bar.step(0.0, failed=True)
-        jobs = [each for each in left if each.missing is None]
-        settings = replace(settings, references=any(each.line.recording is not None for each in jobs))
-        if jobs:
-            async with (
-                Engine.load(settings, decode=decode) as engine,
-                aclosing(speak_all(engine, _jobs(jobs, options), together)) as results,
-            ):
-                began = time.monotonic()
-                bar.begin()
-                async for said in results:
-                    entry = await asyncio.to_thread(_keep, said, by_id[said.job.name], options, engine.sample_rate)
-                    journal.add(entry)
-                    seconds = float(entry.get("seconds", 0.0))
-                    summary.count(seconds, "error" in entry, time.monotonic() - began)
-                    bar.step(seconds, failed="error" in entry)
-        bar.end()
+        if jobs := [each for each in left if each.missing is None]:
+            await _say(jobs, options, settings, journal, summary)
     print(summary.words(options.output))
     if summary.failed:
         raise SomeFailed(f"{summary.failed} of {len(lines)} lines failed; {options.output / NAME} says why")
+
+
+async def _say(
+    ready: "list[Ready]",
+    options: argparse.Namespace,
+    settings: "EngineSettings",
+    journal: Journal,
+    summary: "Summary",
+) -> None:
+    from oscine_engine.engine import Engine
+    from oscine_service.batch.packing import speak_all
+    from oscine_service.recordings import decode
+
+    together = options.together or (ON_CPU if settings.device == "cpu" else ON_GPU)
+    recordings = any(each.line.recording is not None for each in ready)
+    # Nobody listens, so nobody can run dry: places are all that there is to admit by.
+    settings = replace(settings, max_streams=together, utilisation=math.inf, references=recordings)
+    by_id = {each.line.id: each for each in ready}
+    async with (
+        Engine.load(settings, decode=decode) as engine,
+        aclosing(speak_all(engine, _jobs(ready, options), together)) as results,
+    ):
+        bar, began = Bar(len(ready)), time.monotonic()
+        try:
+            async for said in results:
+                entry = await asyncio.to_thread(_keep, said, by_id[said.job.name], options, engine.sample_rate)
+                journal.add(entry)
+                seconds, failed = float(entry.get("seconds", 0.0)), "error" in entry
+                summary.count(seconds, failed, time.monotonic() - began)
+                bar.step(seconds, failed=failed)
+        finally:
+            bar.end()
 
 
 @dataclass(slots=True)

@@ -49,10 +49,6 @@ class Bar:
         self._began = time.monotonic()
         self._done = self._failed = self._tenths = 0
         self._seconds = 0.0
-
-    def begin(self) -> None:
-        """The work begins now; what came before was preparation."""
-        self._began = time.monotonic()
         if self._live:
             self._show()
 
@@ -67,6 +63,7 @@ class Bar:
         self._tenths = tenths
 
     def end(self) -> None:
+        """Whatever is printed next gets a line of its own."""
         if self._live:
             print(file=sys.stderr)
 

@@ -44,7 +44,7 @@ RETRY_S = 1.0
 LANGUAGES: tuple[Language, ...] = ("en", "zh")
 
 
-class _Desk:
+class Desk:
     """Hands items to the judge's threads, and refuses what would wait too long."""
 
     def __init__(self, judge: Judge, threads: ThreadPoolExecutor) -> None:
@@ -76,7 +76,7 @@ class _Desk:
 
 def application(judge: Judge, threads: ThreadPoolExecutor, calls: Calls) -> Starlette:
     """Answers with what `judge` says in one of `threads`; `calls` are told of each request that is being answered."""
-    desk = _Desk(judge, threads)
+    desk = Desk(judge, threads)
 
     async def rewarded(request: Request) -> JSONResponse:
         with calls.joined(lambda: None):
