@@ -23,6 +23,7 @@ BENCHMARKS = {
     "soak": "whether anything stays behind after many sessions that end in every way",
     "transport": "what gRPC and WebSocket cost without an engine: late frames, CPU time, first packets",
     "store": "microseconds to find a voice among ten thousand",
+    "word_times": "how far off the times of words are",
 }
 
 

@@ -70,6 +70,11 @@ def test_words_are_as_written_with_the_sounds_that_are_said(text: str) -> None:
     assert [shown(words) for words in read([text])] == [CASES[text]]
 
 
+@pytest.mark.parametrize("text", CASES)
+def test_english_and_chinese_are_the_same_for_both_front_ends(text: str) -> None:
+    assert told(read([text], "plain")) == told(read([text]))
+
+
 def test_what_stands_between_words_is_told() -> None:
     (words,) = read(['He said (at last): "Yes, 好。对！" Really?!'])
     assert "".join(word.text + word.behind for word in words) == 'He said (at last): "Yes, 好。对！" Really?!'
