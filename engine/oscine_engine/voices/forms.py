@@ -30,7 +30,7 @@ def instructed(front_end: FrontEnd, instruction: str) -> str:
     """
     if front_end != "plain":
         raise InvalidInput(
-            "this model takes no instructions, for it was trained to read only; leave the instruction out"
+            "instruction: this model takes no instructions, for it was trained to read only; leave the instruction out"
         )
     wanted = " ".join(instruction.split())
     if not wanted:

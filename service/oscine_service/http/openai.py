@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 from starlette.requests import Request
@@ -11,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from oscine_codecs import pcm
+from oscine_engine.errors import InvalidInput
 from oscine_engine.front import Front
 from oscine_service.audio import Encoding, Format, has_head, whole
 from oscine_service.conversation import Audio, Calls, Config, Conversation, Done, Text
@@ -28,6 +30,16 @@ LONG_BODY = 1 << 16
 """Bytes from which on reading a body takes milliseconds, for which an event loop should not be held up."""
 SAMPLES = Format(Encoding.PCM_F32)
 """What a file is made of that cannot be begun before its end."""
+FIELD_OF = {
+    "seed": "seed",
+    "speed": "speed",
+    "language": "language",
+    "instruction": "instructions",
+    "reference": "ref_audio",
+    "reference.audio": "ref_audio",
+    "reference.transcript": "ref_text",
+}
+"""What the engine calls a wish, by which its refusals begin -> the field that carries it."""
 CREATED = 1767225600
 """When the models were, for clients that want to know: the first day of 2026."""
 
@@ -44,7 +56,7 @@ def routes(front: Front, limits: Limits, calls: Calls, voices: Mapping[str, str]
         asked = await asyncio.to_thread(parse, sent, voice_of) if len(sent) > LONG_BODY else parse(sent, voice_of)
         entire = not asked.stream and has_head(asked.format)
         config = Config(asked.session, SAMPLES if entire else asked.format)
-        opening = Conversation.open(front, config, limits, calls)
+        opening = _opening(front, config, limits, calls)
         if asked.events:
             return Spoken(opening, lambda talk: _events(talk, asked.text), "text/event-stream")
         if asked.stream:
@@ -74,6 +86,19 @@ def routes(front: Front, limits: Limits, calls: Calls, voices: Mapping[str, str]
         Route("/v1/models", listed, methods=["GET"]),
         Route("/v1/models/{name}", one, methods=["GET"]),
     ]
+
+
+@asynccontextmanager
+async def _opening(front: Front, config: Config, limits: Limits, calls: Calls) -> AsyncIterator[Conversation]:
+    """A conversation; what is refused of it is refused for the field of the request that it came from."""
+    try:
+        async with Conversation.open(front, config, limits, calls) as talk:
+            yield talk
+    except InvalidInput as error:
+        field = FIELD_OF.get(error.message.partition(":")[0])
+        if field is None:
+            raise
+        raise BadField(error.message, field) from error
 
 
 async def _replies(talk: Conversation, text: str) -> AsyncIterator[Audio | Done]:
