@@ -147,7 +147,7 @@ class Core:
                         self.stages.end_text(stream.writing)
                         stream.writing = None
             if stream.listener.runnable_at is None and any(s.lm.state == "running" for s in stream.lane.segments):
-                stream.listener.note_text(self._clock())
+                stream.listener.note_text(self._clock(), working=stream.progress.working)
             stream.paused = mark or (stream.paused and not steps)
             if mark:
                 if stream.lane.segments:

@@ -10,6 +10,7 @@ import torch
 
 from oscine_engine.checkpoint.load import Checkpoint
 from oscine_engine.errors import Cancelled, InvalidInput, Overloaded
+from oscine_engine.events import Audio
 from oscine_engine.flow.runner import page_shape
 from oscine_engine.runtime.device import DeviceLimits
 from oscine_engine.scheduler.views import Stage
@@ -189,3 +190,18 @@ def test_a_stream_opened_before_its_text_finds_its_voice_ready(voices: Checkpoin
     rig.say(stream, words(9))
     rig.run()
     assert ear.done.stats.first_packet_s < 0.15
+
+
+def test_work_counts_from_the_text_on_while_its_voice_is_made(voices: Checkpoint) -> None:
+    """There is something to compute all the time: first the voice alone, and then for its listener."""
+    rig = rig_for(voices, 1)
+    stream, ear = rig.open(1, "second")
+    for _ in range(3):
+        assert rig.turn()
+    began = rig.clock.now
+    rig.say(stream, words(9))
+    rig.run()
+    stats = ear.done.stats
+    last = max(at for at, event in ear.events if isinstance(event, Audio))
+    assert stats.busy_s == pytest.approx(last - began)
+    assert stats.first_packet_s is not None and stats.first_packet_s <= stats.busy_s
