@@ -77,7 +77,16 @@ def test_wrong_arguments_are_named(tmp_path: Path) -> None:
     assert files(tmp_path) == set()
 
 
-HEEDED_BY_A_CLIENT = {"--help", "--output", "--server", "--voice", "--seed", "--mode"}
+HEEDED_BY_A_CLIENT = {"--help", "--output", "--server", "--voice", "--seed", "--mode", "--speed", "--language"}
+HEEDED_BY_A_CLIENT |= {
+    "--instruction",
+    "--lexicon",
+    "--reference",
+    "--transcript",
+    "--temperature",
+    "--top-p",
+    "--top-k",
+}
 
 
 def test_whatever_a_service_has_settled_is_refused_beside_it(capsys: pytest.CaptureFixture[str]) -> None:

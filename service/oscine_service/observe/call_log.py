@@ -63,7 +63,7 @@ class Entry:
             peer=self._visit.peer or None,
             key=self._key,
             trace=self._visit.trace.get("traceparent"),
-            voice=self._request.voice,
+            voice="(a recording)" if self._request.reference is not None else self._request.voice,
             mode=str(self._request.mode),
             outcome=word,
             message=_message(word, error),

@@ -36,7 +36,13 @@ class Quotas:
         who = principal.current()
         who.require(Grant.SPEAK)
         voice = request.voice if request.voice is not None else self._default_voice()
-        if voice is not None and not who.may_use(voice):
+        if request.reference is not None:
+            # A voice of anybody's, as one that is added would be.
+            who.require(Grant.VOICES)
+            if who.voices:
+                granted = ", ".join(who.voices)
+                raise Forbidden(f"the key {who.name!r} may not speak in a voice of its own; it may in {granted}")
+        elif voice is not None and not who.may_use(voice):
             granted = ", ".join(who.voices)
             raise Forbidden(f"the key {who.name!r} may not speak in the voice {voice!r}; it may in {granted}")
         account = self._account(who)

@@ -3,6 +3,7 @@
 import pytest
 
 from oscine_engine.events import SessionRequest
+from oscine_engine.options import ColdVoice
 from oscine_service.security.errors import Forbidden, QuotaExceeded
 from oscine_service.security.principal import ANYBODY, Grant, Principal, acting_for
 from oscine_service.security.quotas import Lease, Quotas
@@ -105,6 +106,20 @@ def test_voices_and_speech_itself_are_granted(quotas: Quotas) -> None:
     call(quotas, Principal(name="anna", voices=("anna",)), "anna")
     with pytest.raises(Forbidden, match="not granted 'speak'"):
         call(quotas, Principal(name="anna", grants=frozenset({Grant.METRICS})))
+
+
+def test_a_recording_along_with_a_request_is_a_voice_that_is_added(quotas: Quotas) -> None:
+    own = SessionRequest(reference=ColdVoice(b"RIFF"))
+
+    def ask(who: Principal) -> Lease:
+        with acting_for(who):
+            return quotas.attend(Visit(), own)
+
+    ask(Principal(name="anna"))
+    with pytest.raises(Forbidden, match="not granted 'voices'"):
+        ask(Principal(name="anna", grants=frozenset({Grant.SPEAK})))
+    with pytest.raises(Forbidden, match="a voice of its own"):
+        ask(Principal(name="anna", voices=("fl*",)))
 
 
 def test_a_limit_that_changes_counts_at_once(quotas: Quotas) -> None:
