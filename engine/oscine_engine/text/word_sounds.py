@@ -6,6 +6,7 @@ from typing import Literal
 
 from oscine_engine.text import mandarin
 from oscine_engine.text.english import pronounce, spell
+from oscine_engine.text.foreign_sounds import foreign_sounds
 from oscine_engine.text.items import Item, Source, Spoken
 from oscine_engine.text.lexicon import Phones
 from oscine_engine.text.numbers_en import by_digit
@@ -77,6 +78,10 @@ class WordReader:
             # Chinese words are looked for across what is not said.
             if self._han:
                 self._han.append(item)
+            elif self._unknown and item.kind is Spoken.OTHER and self._kind is Spoken.OTHER and self._open is not None:
+                # A sign such as the Russian ь belongs to what stands in front of it.
+                self._open.text += item.text
+                self._source = item.source
             else:
                 self._part(item)
         else:
@@ -97,8 +102,9 @@ class WordReader:
             case Spoken.OTHER if item.text[0] in "0123456789":
                 read = (read_number(item.text) or by_digit(item.text)).replace(",", "").split()
                 return [number for word in read for number in _phones(pronounce(word))]
-            case Spoken.OTHER:
-                return self._unknown
+            case Spoken.OTHER if self._unknown:
+                known = foreign_sounds(item.text)
+                return self._unknown if known is None else list(known)
         return []
 
     def _close_han(self) -> None:

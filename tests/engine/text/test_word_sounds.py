@@ -80,12 +80,26 @@ def test_what_stands_between_words_is_told() -> None:
     assert "".join(word.text + word.behind for word in words) == 'He said (at last): "Yes, 好。对！" Really?!'
 
 
-def test_letters_that_only_some_models_read() -> None:
-    text = "We say добрый день, かな today"
-    assert [word.text for word in read([text])[0]] == ["We", "say", "today"]
-    plain = shown(read([text], "plain")[0])
-    assert [text for text, _ in plain] == ["We", "say", "добрый", "день", "か", "な", "today"]
-    assert plain[2] == ("добрый", "* * * * * *")
+FOREIGN = {
+    "We say добрый день, OK?": [
+        ("We", "W IY"),
+        ("say", "S EY"),
+        ("добрый", "D AO B R IH Y"),
+        ("день", "D EH N"),
+        ("OK", "OW K EY"),
+    ],
+    "ガッコーです": [("ガッ", "G AA"), ("コー", "K OW"), ("で", "D EH"), ("す", "S UW")],
+    "안녕 여러분": [("안녕", "AA N N Y AH NG"), ("여러분", "Y AH L AH P UW N")],
+    "שלום 3": [("שלום", "* * * *"), ("3", "TH R IY")],
+}
+
+
+@pytest.mark.parametrize("text", FOREIGN)
+def test_letters_that_only_some_models_read(text: str) -> None:
+    assert shown(read([text], "plain")[0]) == FOREIGN[text]
+    ascii_words = [word for word, _ in FOREIGN[text] if word.isascii()]
+    assert [word.text for word in read([text])[0]] == ascii_words
+    assert told(read([text], "plain")) == told(read(text, "plain"))
 
 
 def test_a_word_that_is_cut_is_told_once() -> None:
