@@ -58,7 +58,7 @@ def test_a_gpu_that_is_not_there_is_named(arguments: "tuple[str, ...]", tmp_path
 
 
 def test_wrong_arguments_are_named(tmp_path: Path) -> None:
-    check_failed(run("say", "Hello.", "-o", tmp_path / "x.mp3"), 2, ".wav", ".ogg", ".opus", "x.mp3")
+    check_failed(run("say", "Hello.", "-o", tmp_path / "x.aac"), 2, ".wav", ".ogg", ".opus", "x.aac")
     check_failed(run("serve", "--port", "65536"), 2, "65536", "65535")
     check_failed(run("serve", "--max-streams", "0"), 2, "--max-streams")
     check_failed(run("serve", "--idle-timeout", "0"), 2, "--idle-timeout", "above 0")

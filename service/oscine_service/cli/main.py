@@ -171,7 +171,11 @@ def _parser() -> argparse.ArgumentParser:
     saying = commands.add_parser("say", help="speak a text, or standard input as it comes")
     saying.add_argument("text", help="what to say; - reads standard input")
     saying.add_argument(
-        "-o", "--output", type=_output, metavar="FILE", help="write it to a .wav, .ogg or .opus file (default: play it)"
+        "-o",
+        "--output",
+        type=_output,
+        metavar="FILE",
+        help="write it to a .wav, .ogg, .opus, .mp3 or .flac file (default: play it)",
     )
     saying.add_argument(
         "--server",
@@ -223,6 +227,6 @@ def _address(text: str) -> str:
 
 def _output(text: str) -> Path:
     path = Path(text)
-    if path.suffix not in (".wav", ".ogg", ".opus"):
-        raise argparse.ArgumentTypeError(f"{text!r} must end in .wav, .ogg or .opus")
+    if path.suffix not in (".wav", ".ogg", ".opus", ".mp3", ".flac"):
+        raise argparse.ArgumentTypeError(f"{text!r} must end in .wav, .ogg, .opus, .mp3 or .flac")
     return path

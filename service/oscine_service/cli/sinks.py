@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from oscine_codecs import pcm, wav
 from oscine_codecs.ogg import OggOpusStream
 from oscine_codecs.opus import OpusEncoder
+from oscine_codecs.sndfile import FlacStream, Mp3Stream
 from oscine_engine.errors import InvalidInput, OscineError
+from oscine_service.audio.formats import Encoding, default_bitrate
 
 PLAYERS = (
     ("pw-play", "--rate={rate}", "--channels=1", "--format=s16", "-"),
@@ -56,6 +58,22 @@ class OpusFile:
         self._file.write(self._stream.finish())
 
 
+class CodedFile:
+    """What the head says of the whole is filled in at the end."""
+
+    def __init__(self, file: BinaryIO, stream: FlacStream | Mp3Stream) -> None:
+        self._file, self._stream = file, stream
+
+    def write(self, samples: NDArray[np.float32]) -> None:
+        self._file.write(self._stream.push(samples))
+
+    def finish(self) -> None:
+        self._file.write(self._stream.finish())
+        for place, right in self._stream.amended:
+            self._file.seek(place)
+            self._file.write(right)
+
+
 class PlayerFailed(OscineError):
     """The player ended before the speech did, or could not play it."""
 
@@ -85,7 +103,12 @@ class Player:
 
 
 OPUS_SUFFIXES = (".ogg", ".opus")
-FILES: dict[str, Callable[[BinaryIO, int], Sink]] = {".wav": WavFile, **dict.fromkeys(OPUS_SUFFIXES, OpusFile)}
+FILES: dict[str, Callable[[BinaryIO, int], Sink]] = {
+    ".wav": WavFile,
+    **dict.fromkeys(OPUS_SUFFIXES, OpusFile),
+    ".mp3": lambda file, rate: CodedFile(file, Mp3Stream(rate, default_bitrate(Encoding.MP3, rate), whole=True)),
+    ".flac": lambda file, rate: CodedFile(file, FlacStream(rate)),
+}
 
 
 @contextmanager
