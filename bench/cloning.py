@@ -34,6 +34,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from statistics import mean
@@ -159,14 +160,12 @@ def measure(
     with tempfile.TemporaryDirectory(prefix="oscine-cloning-") as folder:
         refused = registered(recorded, model, Path(folder))
         taken = [each for each in recorded if each.name not in refused]
-        jobs = [
-            Job(each.name, each.text, SessionRequest(voice=f"clone-{each.name}", mode=Mode.SENTENCE, seed=seed))
-            for each in taken
-        ]
+        whole = partial(SessionRequest, mode=Mode.SENTENCE, seed=seed)
+        jobs = [Job(each.name, each.text, partial(whole, voice=f"clone-{each.name}")) for each in taken]
         of_model = {source.name: source.language for source in SOURCES if source.name in shipped}
         for voice, language in of_model.items():
             text = sentences(language)[0]
-            jobs.append(Job(f"voice {voice}", text, SessionRequest(voice=voice, mode=Mode.SENTENCE, seed=seed)))
+            jobs.append(Job(f"voice {voice}", text, partial(whole, voice=voice)))
         said, rate = asyncio.run(spoken(jobs, model, Path(folder)))
     failed = {name: str(each.error) for name, each in said.items() if each.error is not None}
     voices = [

@@ -3,7 +3,9 @@
 Every voice says every line of a list in every mode, many at a time, which changes nothing that is said. Without LIST:
 `bench/sentences`, each voice in its own language. A LIST has the forms that `oscine batch` takes; of one in that of
 Seed-TTS (`id|transcript|recording|text`, as its `meta.lst`) each line is said in the voice of its own recording, which
-makes one row a mode. Nothing is chosen or tried again; a line that fails counts as wholly wrong.
+makes one row a mode. Objects may ask for a speed or an instruction. Nothing is chosen or tried again; a line that fails
+counts as wholly wrong. Modes: `whole` sentences, `interleaved`, `auto`, and `sound`, whole sentences of which the model
+has heard the sound of the recording and not its words (the cross-lingual form).
 
 Keys of the printed object: `benchmark`, `model`, `host`, `seed`, and `rows`, of each:
 
@@ -31,6 +33,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +50,9 @@ from oscine_codecs import files as audio_files
 from oscine_codecs.errors import CodecError
 from oscine_engine.engine import Engine, EngineSettings
 from oscine_engine.errors import InvalidInput, OscineError
-from oscine_engine.events import Mode, SessionRequest
-from oscine_engine.options import ColdVoice
+from oscine_engine.events import Mode
 from oscine_service.batch import lists
+from oscine_service.batch.asking import request
 from oscine_service.batch.lists import Line
 from oscine_service.batch.packing import Job, Said, speak_all
 from oscine_service.listening.scoring import edits, syllables, units
@@ -57,7 +60,13 @@ from oscine_service.recordings import decode
 from oscine_service.reward.judge import language_of
 
 SENTENCES = Path(__file__).parent / "sentences"
-MODES = {"whole": Mode.SENTENCE, "interleaved": Mode.INTERLEAVED, "auto": Mode.AUTO}
+MODES = {
+    "whole": (Mode.SENTENCE, None),
+    "interleaved": (Mode.INTERLEAVED, None),
+    "auto": (Mode.AUTO, None),
+    "sound": (Mode.SENTENCE, True),
+}
+"""How a text is read, and whether only the sound of a recording is taken, not its words (the cross-lingual form)."""
 RECORDINGS = "recordings"
 ON_CPU, ON_GPU = 4, 32
 """Lines at a time."""
@@ -99,9 +108,9 @@ def rows_of(
 def jobs_of(rows: Sequence[Row], seed: int) -> Iterator[Job]:
     for row in rows:
         for line in row.lines:
-            reference = None if line.recording is None else ColdVoice(line.recording.read_bytes(), line.transcript)
-            request = SessionRequest(voice=row.voice, mode=MODES[row.mode], seed=seed, reference=reference)
-            yield Job(f"{row.name} {line.id}", line.text, request)
+            mode, cross_lingual = MODES[row.mode]
+            ask = partial(request, line, voice=row.voice, mode=mode, seed=seed, cross_lingual=cross_lingual)
+            yield Job(f"{row.name} {line.id}", line.text, ask)
 
 
 async def spoken(engine: Engine, rows: Sequence[Row], seed: int, together: int) -> dict[str, Said]:

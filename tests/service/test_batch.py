@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -129,7 +130,7 @@ def told(folder: Path) -> dict[str, dict[str, object]]:
 
 async def test_lines_are_said_together_as_they_are_alone(checkpoint: Checkpoint) -> None:
     texts = {"a": "One of us.", "b": "We two.", "c": "Three."}
-    jobs = [Job(name, text, SessionRequest(mode=Mode.SENTENCE, seed=5)) for name, text in texts.items()]
+    jobs = [Job(name, text, partial(SessionRequest, mode=Mode.SENTENCE, seed=5)) for name, text in texts.items()]
     async with Engine(checkpoint, EngineSettings(max_streams=3, utilisation=math.inf)) as engine:
         many = {said.job.name: said async for said in speak_all(engine, jobs, 3)}
         # One at a time, they end in their order.
@@ -156,14 +157,14 @@ async def test_what_fails_is_told_and_only_what_is_left_is_said(
         {"id": "a", "text": "One of us."},
         {"id": "b", "text": "Two.", "voice": "nobody"},
         {"id": "c", "text": "Three."},
-        {"id": "d", "text": "Four.", "recording": "gone.wav", "transcript": "Hi."},
+        {"id": "d", "text": "Four.", "speed": 9},
     ]
     (tmp_path / "list").write_text("\n".join(map(json.dumps, lines)))
     given, settings = options(tmp_path / "list", "-o", tmp_path / "out"), EngineSettings(model=model)
     with pytest.raises(batch.SomeFailed, match="2 of 4"):
         await batch.batch(given, settings)
     found = told(tmp_path / "out")
-    assert "nobody" in str(found["b"]["error"]) and "gone.wav" in str(found["d"]["error"])
+    assert "nobody" in str(found["b"]["error"]) and "speed" in str(found["d"]["error"])
     assert found["a"]["file"] == "a.wav" and found["a"]["voice"] is None
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["a.wav", "c.wav", NAME]
     before = {name: (tmp_path / "out" / f"{name}.wav").stat().st_mtime_ns for name in "ac"}
@@ -184,14 +185,17 @@ async def test_what_fails_is_told_and_only_what_is_left_is_said(
 async def test_lines_are_said_in_the_voices_of_their_recordings(tmp_path: Path) -> None:
     words = "The morning train to the coast was late again, so we walked along the river."
     async with Engine.load() as engine:
-        said = await speak(engine, Job("a", words, SessionRequest(voice="michael", mode=Mode.SENTENCE, seed=3)))
+        said = await speak(engine, Job("a", words, lambda: SessionRequest(voice="michael", mode=Mode.SENTENCE, seed=3)))
     soundfile.write(tmp_path / "mike.flac", said.samples, 24000)
-    (tmp_path / "meta.lst").write_text(f"a|{words}|mike.flac|Good morning.\nb|Well.|mike.flac|Good night.\n")
-    with pytest.raises(batch.SomeFailed, match="1 of 2"):
+    (tmp_path / "meta.lst").write_text(
+        f"a|{words}|mike.flac|Good morning.\nb|Well.|mike.flac|Good night.\nc|Hi.|gone.wav|Hi.\n"
+    )
+    with pytest.raises(batch.SomeFailed, match="2 of 3"):
         await batch.batch(options(tmp_path / "meta.lst", "-o", tmp_path / "out"), EngineSettings())
     found = told(tmp_path / "out")
     assert found["a"]["recording"] == str(tmp_path / "mike.flac")
     assert "transcript" in str(found["b"]["error"]) and "too short" in str(found["b"]["error"])
+    assert "gone.wav" in str(found["c"]["error"])
     samples, _ = soundfile.read(tmp_path / "out" / "a.wav")
     assert np.abs(samples).max() > 0.05
 

@@ -155,7 +155,7 @@ async def test_what_would_wait_too_long_is_refused_at_once() -> None:
 )
 async def test_speech_is_worth_what_it_says(voice: str, text: str, other: str, tmp_path: Path) -> None:
     async with Engine.load() as engine:
-        said = await speak(engine, Job("a", text, SessionRequest(voice=voice, mode=Mode.SENTENCE, seed=0)))
+        said = await speak(engine, Job("a", text, lambda: SessionRequest(voice=voice, mode=Mode.SENTENCE, seed=0)))
     judge = Judge()
     right, wrong = (judge(said.samples, 24000, wanted) for wanted in (text, other))
     assert right.reward > 0.6 > 0.1 > wrong.reward

@@ -6,7 +6,7 @@ once for all. What one text costs or breaks is its own.
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
 
@@ -21,11 +21,15 @@ from oscine_engine.session import Session
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One text, and how to say it. name: told with what becomes of it."""
+    """One text, and how to say it. name: told with what becomes of it.
+
+    ask: called in a thread when its turn has come, so that what a request brings along is in memory only while it is
+    needed. It may raise an OscineError, which is then the end of this job.
+    """
 
     name: str
     text: str
-    request: SessionRequest
+    ask: Callable[[], SessionRequest]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,7 +72,7 @@ async def speak(front: Front, job: Job) -> Said:
     stats: Stats | None = None
     failed: BaseException | None = None
     try:
-        async with await _place(front, job.request) as session, asyncio.TaskGroup() as tasks:
+        async with await _place(front, await asyncio.to_thread(job.ask)) as session, asyncio.TaskGroup() as tasks:
             tasks.create_task(_write(session, job.text))
             async for event in session:
                 match event:

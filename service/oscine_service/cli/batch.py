@@ -6,13 +6,13 @@ import hashlib
 import math
 import time
 from collections.abc import Iterator
-from contextlib import aclosing
+from contextlib import aclosing, closing, nullcontext
 from dataclasses import asdict, dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from oscine_engine.errors import OscineError
+from oscine_engine.errors import OscineError, UnknownVoice
 from oscine_service.batch import lists
 from oscine_service.batch.journal import NAME, Journal, key
 from oscine_service.batch.lists import Line
@@ -21,6 +21,7 @@ from oscine_service.config import parse
 
 if TYPE_CHECKING:
     from oscine_engine.settings import EngineSettings
+    from oscine_engine.voices.catalogue import Catalogue
     from oscine_service.batch.packing import Job, Said
 
 HELP = "speak a list of texts into a folder, many at a time; carries on where it was interrupted"
@@ -57,11 +58,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A line and what decides how it sounds; `missing` is why its recording cannot be read."""
+    """A line, and the digest of what decides how it sounds."""
 
     line: Line
     key: str
-    missing: str | None
 
 
 async def batch(options: argparse.Namespace, settings: "EngineSettings") -> None:
@@ -75,12 +75,8 @@ async def batch(options: argparse.Namespace, settings: "EngineSettings") -> None
         ready = await asyncio.to_thread(_prepare, lines, options, settings)
         left = [each for each in ready if journal.done(each.line.id, each.key) is None]
         summary = Summary(len(lines), len(lines) - len(left))
-        for each in left:
-            if each.missing is not None:
-                journal.add({**_told(each, options), "error": each.missing})
-                summary.failed += 1
-        if jobs := [each for each in left if each.missing is None]:
-            await _say(jobs, options, settings, journal, summary)
+        if left:
+            await _say(left, options, settings, journal, summary)
     print(summary.words(options.output))
     if summary.failed:
         raise SomeFailed(f"{summary.failed} of {len(lines)} lines failed; {options.output / NAME} says why")
@@ -148,24 +144,26 @@ class Summary:
 
 
 def _prepare(lines: list[Line], options: argparse.Namespace, settings: "EngineSettings") -> list[Ready]:
-    model = _fingerprint(settings)
+    from oscine_engine.voices.catalogue import Catalogue
+
+    model, ready = _fingerprint(settings), []
 
     @cache
-    def heard(path: Path) -> str:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+    def heard(path: Path) -> str | None:
+        """None for one that cannot be read, which its line is told when its turn has come."""
+        try:
+            return hashlib.sha256(path.read_bytes()).hexdigest()
+        except OSError:
+            return None
 
-    ready = []
-    for line in lines:
-        decisive = {**_settled(line, options), "model": model, "format": options.format}
-        missing = None
-        if line.recording is not None:
-            try:
+    with closing(Catalogue(settings.voices)) if settings.voices is not None else nullcontext() as store:
+        for line in lines:
+            decisive = {**_settled(line, options), "model": model, "format": options.format}
+            if line.recording is not None:
                 decisive["recording"] = heard(line.recording)
-            except OSError as error:
-                missing = f"cannot read the recording {line.recording}: {error.strerror}"
-        elif settings.voices is not None:
-            decisive["stored"] = _digest(settings.voices, decisive["voice"])
-        ready.append(Ready(line, key(decisive), missing))
+            elif store is not None and decisive["voice"] is not None:
+                decisive["stored"] = _digest(store, decisive["voice"])
+            ready.append(Ready(line, key(decisive)))
     return ready
 
 
@@ -189,41 +187,22 @@ def _fingerprint(settings: "EngineSettings") -> list[Any]:
     return [where, settings.lm_file, settings.precision, *((each.st_size, each.st_mtime_ns) for each in weights)]
 
 
-def _digest(store: Path, voice: str | None) -> str | None:
+def _digest(store: "Catalogue", voice: str) -> str | None:
     """What a voice of the store sounds like just now; None for one that it does not have."""
-    from oscine_engine.errors import UnknownVoice
-    from oscine_engine.voices.catalogue import Catalogue
-
-    if voice is None:
-        return None
-    catalogue = Catalogue(store)
     try:
-        return catalogue.find(voice).digest
+        return store.find(voice).digest
     except UnknownVoice:
         return None
-    finally:
-        catalogue.close()
 
 
 def _jobs(ready: list[Ready], options: argparse.Namespace) -> "Iterator[Job]":
-    """One by one, so that only the recordings of those being said are in memory."""
-    from oscine_engine.events import Mode, SessionRequest
-    from oscine_engine.options import ColdVoice
+    from oscine_engine.events import Mode
+    from oscine_service.batch.asking import request
     from oscine_service.batch.packing import Job
 
     for each in ready:
-        line, settled = each.line, _settled(each.line, options)
-        reference = None if line.recording is None else ColdVoice(line.recording.read_bytes(), line.transcript)
-        request = SessionRequest(
-            voice=settled["voice"],
-            mode=Mode(settled["mode"]),
-            seed=settled["seed"],
-            reference=reference,
-            language=line.language,
-            instruction=line.instruction,
-            speed=1.0 if line.speed is None else line.speed,
-        )
-        yield Job(line.id, line.text, request)
+        ask = partial(request, each.line, voice=options.voice, mode=Mode(options.mode), seed=options.seed)
+        yield Job(each.line.id, each.line.text, ask)
 
 
 def _told(each: Ready, options: argparse.Namespace) -> dict[str, Any]:
