@@ -211,7 +211,7 @@ def _parser() -> argparse.ArgumentParser:
     for command in (saying, batching, showing):
         # A list says how many at a time by an option of its own.
         other = ("max_streams",) if command is batching else ()
-        engine = arguments.Arguments(command, ["engine"], leave_out=("utilisation", "vllm", *other))
+        engine = arguments.Arguments(command, ["engine"], leave_out=("utilisation", "vllm", "references", *other))
         command.set_defaults(check=partial(_check, command, engine))
     return parser
 

@@ -10,7 +10,7 @@ from starlette.routing import Route
 from oscine_engine.front import MAX_SEED
 from oscine_engine.options import FASTEST, LANGUAGES, MAX_TRANSCRIPT, SLOWEST
 from oscine_service.audio.formats import RATES
-from oscine_service.http import openapi_voices
+from oscine_service.http import openapi_door, openapi_voices
 from oscine_service.http.openai_names import MODELS, STOCK_VOICES
 from oscine_service.http.openai_request import (
     DEFAULT_FORMAT,
@@ -52,6 +52,7 @@ def document() -> Schema:
             "/v1/models": {"get": _MODELS},
             "/v1/models/{model}": {"get": _MODEL},
             **openapi_voices.paths(_refusals(400, 401, 408, 413, 429, 500, 501, 503), _refusals(403, 404, 409)),
+            **openapi_door.paths(_refusals(400, 401, 413), _refusals(403)),
             "/livez": {"get": _probe("The process runs.", 200)},
             "/readyz": {"get": _probe("Calls can be taken.", 200, 503)},
         },
@@ -62,6 +63,7 @@ def document() -> Schema:
                 "Model": _MODEL_SCHEMA,
                 "Error": _ERROR,
                 **openapi_voices.SCHEMAS,
+                **openapi_door.SCHEMAS,
             },
             "responses": {"Error": _json("What is wrong, and what to do.", "Error")},
             "securitySchemes": {
