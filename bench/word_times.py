@@ -11,20 +11,27 @@ its loudest, and ends with the last.
 Beside the engine's times stand those of dividing the time between the first and the last sound among the words by their
 numbers of sounds, which is what can be known without listening.
 
+With `--recordings DATA`, the corpus of `training/`, a third one: starts of words in one recording of 64, those that
+training.word_times holds out, against those of training.align, which stand 40 ms apart. First words are left out, since
+it begins them at 0.
+
 Keys of the printed object: `asr` and `joined` (whole mode only), each `listened` and `divided`, each `start` and `end`:
 `words` compared, and of the errors in ms `median`, `mean` and `p90` of their sizes, `bias` (their median, positive for
-too late) and `within_100`, a share. Further `cpu_per_s`: seconds of one core for a second of speech; `told_s`: how much
-audio behind a word's end had been handed out when it was told, median and p95; `failed`: lines without speech. The exit
-status is 1 if a line failed.
+too late) and `within_100`, a share; `aligner`: the same of the starts in recordings. Further `cpu_per_s`: seconds of a
+core for a second of speech; `told_s`: how much audio behind a word's end had been handed out when it was told, median
+and p95; `failed`: lines without speech. The exit status is 1 if a line failed.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import gzip
+import io
 import json
 import re
 import sys
+import tarfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -34,6 +41,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import training
 from bench.asr import Language, MissingPackage, Recogniser, Samples
 from bench.pacing import INTERVAL_S, pieces
 from oscine_engine.engine import Engine, EngineSettings
@@ -43,8 +51,12 @@ from oscine_engine.front import read_front_end
 from oscine_engine.guards.levels import window_levels
 from oscine_engine.planner import Planner, SegmentWord
 from oscine_engine.text.front_end import FrontEnd
+from oscine_engine.text.marks import added_tokens
+from oscine_engine.text.sounds import sound
+from oscine_engine.text.word_sounds import Word as TextWord
 from oscine_engine.word_times.features import RATE
 from oscine_engine.word_times.times import WordTimes
+from training.data import is_valid
 
 MODES = {"whole": Mode.SENTENCE, "interleaved": Mode.INTERLEAVED}
 WINDOW = RATE // 100
@@ -238,6 +250,33 @@ async def joined(
     return compared
 
 
+def recorded(data: Path, lang: Language) -> Errors:
+    """Starts of words in held-out recordings, against training's aligner."""
+    import soundfile
+
+    errors, marks = Errors(), added_tokens()
+    lines = (data / "corpus_ids.jsonl").read_text(encoding="utf-8").splitlines()
+    text: dict[str, list[int]] = {row["id"]: row["ids"] for row in map(json.loads, lines)}
+    with gzip.open(Path(training.__file__).parent / "continue" / "align.json.gz", "rt", encoding="utf-8") as stored:
+        aligned: dict[str, list[tuple[int, int, int, int]]] = json.load(stored)
+    for shard in sorted(data.glob(f"audio-{lang}-*.tar")):
+        with tarfile.open(shard) as tar:
+            for member in tar:
+                name, packed = Path(member.name).stem, tar.extractfile(member)
+                if packed is None or name not in aligned or not is_valid(name):
+                    continue
+                samples, _ = soundfile.read(io.BytesIO(packed.read()), dtype="float32")
+                true, words = [], []
+                for first, last, begin, _ in aligned[name]:
+                    heard = [sound(marks[i]) for i in text[name][first:last] if i < len(marks)]
+                    if numbers := [number for number in heard if number is not None]:
+                        true.append(begin / 25)
+                        words.append(SegmentWord(0, TextWord(str(len(words)), numbers)))
+                found = listened(samples, words)[0]
+                errors.start += [a.start - b for a, b in zip(found[1:], true[1:], strict=True)]
+    return errors
+
+
 async def measure(arguments: argparse.Namespace, texts: list[str]) -> dict[str, Any]:
     """Speak and compare all `texts`."""
     lang: Language = arguments.lang
@@ -280,6 +319,7 @@ async def measure(arguments: argparse.Namespace, texts: list[str]) -> dict[str, 
         "lines": len(texts),
         "asr": compared.figures(),
         "joined": alone.figures() if alone is not None else None,
+        "aligner": recorded(arguments.recordings, lang).figures()["start"] if arguments.recordings else None,
         "cpu_per_s": spent / seconds if seconds else None,
         "told_s": [round(float(np.percentile(told, share)), 3) for share in (50, 95)] if told else None,
         "failed": failed,
@@ -296,6 +336,7 @@ def main() -> None:
     parser.add_argument("--model", type=Path, help="model directory; default: the embedded voice")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--speed", type=float, default=1.0, help="of speech")
+    parser.add_argument("--recordings", type=Path, metavar="DATA", help="the corpus, with corpus_ids.jsonl")
     parser.add_argument("--limit", type=int, help="take only the first lines")
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
     arguments = parser.parse_args()
