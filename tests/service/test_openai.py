@@ -31,6 +31,7 @@ from oscine_engine.front import VoiceInfo
 from oscine_service.conversation import Calls
 from oscine_service.http import openai as door
 from oscine_service.http.app import application
+from oscine_service.http.errors import envelope
 from oscine_service.http.openai_names import STOCK_VOICES, UnknownModel, mapping, voices
 from oscine_service.http.openai_request import FIELDS, FORMATS, BadField, parse
 from oscine_service.http.server import serving
@@ -281,6 +282,13 @@ BAD: list[tuple[object, str | None]] = [
     ({**GOOD, "instructions": "Whisper."}, "instructions"),
     ({**GOOD, "instructions": "x" * 4097}, "instructions"),
     ({**GOOD, "temprature": 0.5}, "temprature"),
+    ({**GOOD, "x" * 100_000: 1}, None),
+    (json.dumps({**GOOD, "\ud800": 1}).encode(), None),
+    ({**GOOD, "response_format": "x" * 100_000}, "response_format"),
+    (json.dumps({**GOOD, "response_format": "\ud800"}).encode(), "response_format"),
+    ({**GOOD, "language": "x" * 1000}, "language"),
+    (json.dumps({**GOOD, "language": "\ud800"}).encode(), "language"),
+    ({**GOOD, "sample_rate": 10**300}, "sample_rate"),
     ({**GOOD, "ref_audio": "AAAA"}, "ref_audio"),
     ({**GOOD, "ref_text": "Hello."}, "ref_audio"),
     ({**GOOD, "voice": None, "ref_audio": ""}, "ref_audio"),
@@ -299,6 +307,7 @@ async def test_bad_requests_get_the_envelope_and_the_field(service: Service, sen
     )
     assert response.status_code == 400, response.text
     error = response.json()["error"]
+    assert len(response.content) < 2500
     assert set(error) == {"message", "type", "param", "code"}
     assert (error["param"], error["type"]) == (param, "invalid_request_error")
     named = {"instructions": "instruction", "ref_audio": "reference"}
@@ -474,6 +483,7 @@ def any_body_is_taken_or_refused_by_name(body: bytes) -> None:
         assert 0.5 <= asked.session.speed <= 2
     else:
         assert 0 < len(refusal.message) < 1000
+        assert envelope(refusal, refusal.param).status_code in (400, 404)
         assert refusal.param is None or refusal.param in refusal.message or refusal.param in json.loads(body)
 
 

@@ -21,6 +21,8 @@ MAX_INPUT = 4096
 """Characters, as OpenAI has it."""
 MAX_INSTRUCTIONS = 4096
 MAX_VOICE = 200
+MAX_SHOWN = 50
+"""Characters of what was sent, in a message about it."""
 FORMATS = {
     "mp3": (Encoding.MP3, Container.RAW),
     "opus": (Encoding.OPUS, Container.OGG),
@@ -77,10 +79,11 @@ def parse(body: bytes, voice_of: Callable[[str], str]) -> Speech:
     """`voice_of`: the voice that a name in a request stands for. Raises BadField and UnknownModel."""
     fields = _object(body)
     if unknown := [name for name in fields if name not in FIELDS]:
-        raise BadField(f"{unknown[0]!r} is no field of this request; there are {', '.join(FIELDS)}", unknown[0])
+        name = unknown[0] if unknown[0].isprintable() and len(unknown[0]) <= MAX_SHOWN else None
+        raise BadField(f"{_shown(unknown[0])} is no field of this request; there are {', '.join(FIELDS)}", name)
     model = _text(fields, "model", _required)
     if model not in MODELS:
-        raise UnknownModel(f"model: there is no {model!r}; use one of {', '.join(MODELS)}")
+        raise UnknownModel(f"model: there is no {_shown(model)}; use one of {', '.join(MODELS)}")
     format = _choice(fields, "response_format", tuple(FORMATS), DEFAULT_FORMAT)
     encoding, container = FORMATS[format]
     with _about("sample_rate"):
@@ -95,7 +98,7 @@ def parse(body: bytes, voice_of: Callable[[str], str]) -> Speech:
 def _session(fields: Mapping[str, Any], voice_of: Callable[[str], str]) -> SessionRequest:
     seed = fields.get("seed")
     if seed is not None and not 0 <= _whole(fields, "seed", 0) <= MAX_SEED:
-        raise BadField(f"seed: {seed} is out of range; use 0 to {MAX_SEED}, or leave it out", "seed")
+        raise BadField(f"seed: out of range; use 0 to {MAX_SEED}, or leave it out", "seed")
     instructions = _text(fields, "instructions", lambda: "")
     if len(instructions) > MAX_INSTRUCTIONS:
         raise BadField(
@@ -227,8 +230,10 @@ def _choice(fields: Mapping[str, Any], name: str, choices: tuple[str, ...], defa
     if value is None:
         return default
     if not isinstance(value, str) or value not in choices:
-        shown = repr(value) if isinstance(value, str) and len(value) < 50 else _kind(value)
-        raise BadField(f"{name}: {shown} is not one of {', '.join(choices)}", name)
+        raise BadField(
+            f"{name}: {_shown(value) if isinstance(value, str) else _kind(value)} is not one of {', '.join(choices)}",
+            name,
+        )
     return value
 
 
@@ -239,6 +244,11 @@ def _typed(fields: Mapping[str, Any], name: str, kind: type[T], called: str, def
     if not isinstance(value, kind):
         raise BadField(f"{name}: it must be {called}, not {_kind(value)}", name)
     return value
+
+
+def _shown(text: str) -> str:
+    """For a message, which is not to be as long as what it is about."""
+    return repr(text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…")
 
 
 def _kind(value: object) -> str:
