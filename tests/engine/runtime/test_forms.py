@@ -2,22 +2,26 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from oscine_engine.checkpoint import synthetic
+from oscine_engine.checkpoint import draft, synthetic
 from oscine_engine.checkpoint.load import Checkpoint, load
 from oscine_engine.errors import CheckpointError, InvalidInput, UnknownVoice
+from oscine_engine.lm.drafter import PackedDraft
 from oscine_engine.options import Knobs
 from oscine_engine.port import HeardVoice, StreamOptions
 from oscine_engine.runtime.book import KEPT_COLD, ReadyVoice
 from oscine_engine.runtime.device import Device, DeviceLimits
+from oscine_engine.runtime.pages import PagePool
+from oscine_engine.runtime.trace import Said, Trace
 from oscine_engine.voices.prompt import VoicePrompt
 from oscine_engine.voices.store import VoiceStore
-from tests.engine.runtime.rig import COSTS, Rig, words
+from tests.engine.runtime.rig import COSTS, Rig, whole, words
 
 LIMITS = DeviceLimits(max_streams=2, utilisation=math.inf)
 
@@ -52,8 +56,8 @@ def test_an_instruction_is_read_before_the_text_and_nothing_of_the_recording(pla
     device = book_of(plain)
     usual, told = speaking(device), speaking(device, instruction="  Whisper,\n softly. ")
     assert usual.whole.speech and usual.whole.transcript
-    for whole in (True, False):
-        assert written(device, told, whole=whole) == "You are a helpful assistant. Whisper, softly.<|endofprompt|>"
+    for each in (True, False):
+        assert written(device, told, whole=each) == "You are a helpful assistant. Whisper, softly.<|endofprompt|>"
     assert told.whole == told.interleaved and not told.whole.speech and not told.whole.transcript
     assert told.key == usual.key and told.prompt is usual.prompt, "its sound is computed once"
 
@@ -155,3 +159,39 @@ def test_a_window_beyond_the_models_own_is_refused(checkpoint: Checkpoint) -> No
     with pytest.raises(InvalidInput, match=f"repetition_window: {longest + 1} .* 0 to {longest}"):
         rig.open(knobs=Knobs(repetition_window=longest + 1))
     rig.check_idle()
+
+
+def test_fixed_steps_draw_as_asked_with_guesses_and_without(checkpoint: Checkpoint) -> None:
+    """What a GPU captures, run on a CPU: lines carry how each is drawn for, and guesses change nothing."""
+    asks = (Knobs(), Knobs(temperature=1.7, top_p=1.0), Knobs(top_k=2, repetition_limit=2), Knobs(repetition_window=0))
+
+    def ids(**options: object) -> dict[int, tuple[int, ...]]:
+        said: dict[int, tuple[int, ...]] = {}
+
+        def watch(event: Trace) -> None:
+            if isinstance(event, Said):
+                said[event.seed] = event.ids
+
+        limits = DeviceLimits(max_streams=4, utilisation=math.inf)
+        device = Device(checkpoint, limits, costs=COSTS, observe=watch, warmed=False, **options)  # type: ignore[arg-type]
+        device.read_prompts()
+        core, ready = device.make_core(), device.book.get(next(iter(device.voices)))
+        streams = []
+        for seed, knobs in enumerate(asks):
+            stream = core.admit(StreamOptions(ready.name, seed, False, knobs=knobs), lambda _: None, ready)
+            streams.append(stream)
+            core.speak(stream, whole(words(6)), end=True)
+        while core.turn():
+            for stream in streams:
+                core.taken(stream, stream.listener.sent - stream.listener.taken)
+        return said
+
+    plain = ids(graphed=False)
+    assert len(plain) == len(asks)
+    assert ids(graphed=True) == plain
+    assert ids(graphed=True, drafter=partial(_random_draft, checkpoint)) == plain
+
+
+def _random_draft(checkpoint: Checkpoint, pool: PagePool) -> PackedDraft:
+    network = draft.random(checkpoint.config.lm, seed=0)
+    return PackedDraft(network, checkpoint.lm, pool, checkpoint.config.sampling, max_streams=4)
