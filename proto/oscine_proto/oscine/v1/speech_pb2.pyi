@@ -495,6 +495,7 @@ class Started(google.protobuf.message.Message):
     WORD_TIMES_FIELD_NUMBER: builtins.int
     LIMITS_FIELD_NUMBER: builtins.int
     voice: builtins.str
+    """Empty where a recording of the call's own is spoken after."""
     mode: Global___Mode.ValueType
     seed: builtins.int
     pre_skip: builtins.int
