@@ -22,8 +22,9 @@ class Backlog:
         return not self._room.is_set()
 
     async def put(self, verb: Text | Flush | Mark | None) -> None:
-        """Queue a verb, None for the end, once there is room."""
-        await self._room.wait()
+        """Queue a verb once there is room; None, the end, needs none."""
+        if verb is not None:
+            await self._room.wait()
         characters = len(verb.text) if isinstance(verb, Text) else 1
         self._characters += characters
         if self._characters > MOST_CHARACTERS:

@@ -123,7 +123,7 @@ class Conversation:
 
     async def end(self, refusal: OscineError | None = None) -> None:
         """No more text follows. refusal: why it ends here, of a request that cannot be served: iteration raises it once
-        all that was accepted before has been spoken. Ending again changes nothing."""
+        all that was accepted before has been spoken. Ending again changes nothing. Never waits."""
         if self._closed:
             return
         self._closed = True

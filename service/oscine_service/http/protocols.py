@@ -60,6 +60,9 @@ class WebSocket(WebSocketsSansIOProtocol):
 
     async def send(self, message: Any) -> None:
         await super().send(message)
+        if message["type"] == "websocket.http.response.body":
+            # A refusal completes a handshake as well, or it would be logged as a fault.
+            self.handshake_complete = True
         if self.close_timer is not None and message["type"] == "websocket.close":
             self.close_timer.cancel()
             self.close_timer = self.loop.call_later(self.close_timeout, self.transport.abort)

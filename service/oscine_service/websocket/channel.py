@@ -94,7 +94,8 @@ class Channel:
             finally:
                 self._leave()
             if error is not None:
-                self._socket.lost(error)
+                if self._talk is not None:
+                    self._socket.lost(error)
                 for message in self._translator.failed(error):
                     if not self.muted:
                         await self._socket.send(message)

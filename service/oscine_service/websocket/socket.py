@@ -100,10 +100,13 @@ class Socket:
         """Hand a message over. Raises WebSocketDisconnect if nobody is there."""
         if self._closed:
             raise WebSocketDisconnect(GOING)
-        if isinstance(message, str):
-            await self._websocket.send_text(message)
-        else:
-            await self._websocket.send_bytes(message)
+        try:
+            if isinstance(message, str):
+                await self._websocket.send_text(message)
+            else:
+                await self._websocket.send_bytes(message)
+        except RuntimeError as error:  # it was closed meanwhile
+            raise WebSocketDisconnect(GOING) from error
 
     async def send(self, message: Message) -> None:
         """Hand over what does not belong to a conversation, or ends it; a peer that does not take it is cut off."""

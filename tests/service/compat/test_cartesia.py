@@ -144,8 +144,6 @@ async def test_what_is_not_offered_is_refused_by_name(door: Door, fields: dict[s
         error = await end(client, "turn")
         assert error["type"] == "error" and why in error["message"]
         assert error["status_code"] == (404 if "nobody" in str(fields) else 400)
-        await client.send(message("next", "Yes.", more=False))
-        assert (await end(client, "next"))["type"] == "done"
 
 
 async def test_what_a_context_began_with_stays(door: Door) -> None:

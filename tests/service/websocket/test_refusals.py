@@ -1,10 +1,12 @@
 """The native WebSocket protocol over a real socket: bad input and limits."""
 
 import asyncio
+import contextlib
 import json
 import random
 
 import pytest
+from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 from oscine_service.conversation.backlog import MOST_CHARACTERS
@@ -69,47 +71,44 @@ LATE: list[tuple[str, dict[str, object], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("message", "why"), [row[1:] for row in NOWHERE], ids=[row[0] for row in NOWHERE])
-async def test_what_cannot_be_understood_is_told_and_harms_no_context(
-    door: Door, message: str | bytes, why: str
-) -> None:
+async def test_what_cannot_be_understood_is_told_and_harms_no_context(door: Door) -> None:
     async with client(door.address) as each:
         await each.say("First this. ")
-        await each.socket.send(message)
-        told = (await each.until("error", None)).last
-        assert told["code"] == "invalid_input" and why in told["message"] and "context" not in told
+        for name, message, why in NOWHERE:
+            await each.socket.send(message)
+            told = (await each.until("error", None)).last
+            assert told["code"] == "invalid_input" and why in told["message"] and "context" not in told, name
         await each.send("text", text="Then that.")
         await each.send("end")
         assert (await each.end()).last["segments"] == 2
 
 
-@pytest.mark.parametrize(("fields", "why"), [row[1:] for row in START], ids=[row[0] for row in START])
-async def test_a_bad_start_is_refused_and_says_why(door: Door, fields: dict[str, object], why: str) -> None:
+async def test_a_bad_start_is_refused_and_says_why(door: Door) -> None:
     async with client(door.address) as each:
-        await each.socket.send(json.dumps({"type": "start", "context": "a", "format": PCM, **fields}))
-        told = (await each.until("error")).last
-        assert why in told["message"] and "retry_after_ms" not in told
-        assert told["code"] == ("unknown_voice" if fields == {"voice": "nobody"} else "invalid_input")
+        for name, fields, why in START:
+            await each.socket.send(json.dumps({"type": "start", "context": "a", "format": PCM, **fields}))
+            told = (await each.until("error")).last
+            assert why in told["message"] and "retry_after_ms" not in told, name
+            assert told["code"] == ("unknown_voice" if fields == {"voice": "nobody"} else "invalid_input"), name
         await each.say("All is well.")
         await each.send("end")
         assert (await each.until("done")).samples > 0
 
 
-@pytest.mark.parametrize(("late", "why"), [row[1:] for row in LATE], ids=[row[0] for row in LATE])
-async def test_a_late_bad_message_loses_nothing_accepted_before_it(
-    door: Door, late: dict[str, object], why: str
-) -> None:
+async def test_a_late_bad_message_loses_nothing_accepted_before_it(door: Door) -> None:
     async with client(door.address) as each:
-        await each.say("First this. ", "good")
-        await each.send("text", "good", text="Then that.")
+        await each.say("Yes. ", "good")
+        await each.send("text", "good", text="No.")
         await each.send("end", "good")
-        await each.say("First this. ")
-        await each.send("text", text="Then that.")
-        await each.socket.send(json.dumps({"context": "a", **late}))
-        await each.send("text", text="Not this.")
-        heard, good = await each.end(), await each.end("good")
-        assert heard.last["type"] == "error" and why in heard.last["message"]
-        assert heard.samples == good.samples > 0
+        good = await each.end("good")
+        for name, late, why in LATE:
+            await each.say("Yes. ", name)
+            await each.send("text", name, text="No.")
+            await each.socket.send(json.dumps({"context": name, **late}))
+            await each.send("text", name, text="Not this.")
+            heard = await each.end(name)
+            assert heard.last["type"] == "error" and why in heard.last["message"], name
+            assert heard.samples == good.samples > 0, name
 
 
 async def test_text_for_nobody_is_an_error(door: Door) -> None:
@@ -166,22 +165,22 @@ async def test_more_contexts_than_a_socket_has_are_refused(door: Door) -> None:
 async def test_more_text_than_may_wait_is_refused(door: Door) -> None:
     """Reading goes on, since signs of life come the same way."""
     async with client(door.address) as each:
-        await each.say("Yes it is. ", quiet_ms=0)
-        piece = "Yes it is. " * 5000
-        for _ in range(2 * MOST_CHARACTERS // len(piece) + 2):
-            await each.send("text", text=piece)
+        await each.say("Yes it is. ")
+        for _ in range(MOST_CHARACTERS // 50_000 + 3):
+            await each.send("text", text="Yes it is. " * 5000)
         await each.send("text", "other", text="x")
         assert "start first" in (await each.until("error", "other")).last["message"]
         await each.send("cancel")
-        assert (await each.end()).last["type"] in ("cancelled",)
+        assert (await each.end()).last["type"] == "cancelled"
 
 
 async def test_a_message_too_large_ends_the_socket(door: Door) -> None:
-    with pytest.raises(ConnectionClosed) as closed:
-        async with client(door.address) as each:
-            await each.socket.send("x" * (MAX_MESSAGE_BYTES + 1))
-            await each.socket.recv()
-    assert closed.value.rcvd is not None and closed.value.rcvd.code == 1009
+    socket = await connect(f"ws://{door.address}/v1/speech", compression=None, proxy=None)
+    await socket.recv()
+    with contextlib.suppress(ConnectionClosed):
+        await socket.send("x" * (MAX_MESSAGE_BYTES + 1))
+    await socket.wait_closed()
+    assert socket.close_code == 1009
 
 
 async def test_random_bytes_in_any_order_leave_the_port_as_it_was(door: Door) -> None:
@@ -198,7 +197,7 @@ async def test_random_bytes_in_any_order_leave_the_port_as_it_was(door: Door) ->
     ]
     async with client(door.address) as each, asyncio.timeout(120):
         reading = asyncio.create_task(_read(each.socket))
-        for _ in range(1000):
+        for _ in range(300):
             message = json.dumps({**dice.choice(good), "context": dice.choice("abc")})
             match dice.randrange(10):
                 case 0:
@@ -207,7 +206,8 @@ async def test_random_bytes_in_any_order_leave_the_port_as_it_was(door: Door) ->
                     at = dice.randrange(len(message))
                     message = message[:at] + chr(dice.randrange(0x3000)) + message[at + 1 :]
             await each.socket.send(message)
-        reading.cancel()
+        await each.socket.close()
+        await reading
     await door.idle()
     async with client(door.address) as each:
         await each.say("All is well.")
