@@ -134,7 +134,7 @@ class WordReader:
             self._part(item)
         elif self._open is not None and item.source is self._source:
             self._open.sounds += numbers
-        elif self._open is not None and self._kind is item.kind and _runs_on(item):
+        elif self._open is not None and self._kind is item.kind and _runs_on(item, self._open.text):
             self._open.sounds += numbers
             self._open.text += item.text
             self._source = item.source
@@ -161,9 +161,11 @@ class WordReader:
             self._last, self._open = self._open, None
 
 
-def _runs_on(item: Item) -> bool:
-    """It makes one word with its kind in front of it: typed marks, and letters of scripts with blanks."""
-    return item.kind is Spoken.MARK or (item.kind is Spoken.OTHER and not without_blanks(item.text))
+def _runs_on(item: Item, before: str) -> bool:
+    """It makes one word with `before`, of its kind: typed marks do, and letters of scripts with blanks."""
+    if item.kind is Spoken.OTHER:
+        return not without_blanks(item.text) and not without_blanks(before[-1])
+    return item.kind is Spoken.MARK
 
 
 def _phones(words: Iterable[Phones]) -> list[int]:
