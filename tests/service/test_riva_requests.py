@@ -1,10 +1,13 @@
 """What requests of Riva's clients mean."""
 
+import contextlib
 import io
 from collections.abc import Iterable
 
 import pytest
 import soundfile
+from hypothesis import given
+from hypothesis import strategies as st
 
 from oscine_engine.errors import InvalidInput
 from oscine_proto.nvidia_riva import riva_tts_pb2 as pb
@@ -18,10 +21,59 @@ def request(text: str = "", **fields: object) -> pb.SynthesizeSpeechRequest:
     return pb.SynthesizeSpeechRequest(text=text, **{"language_code": "en-US", **fields})  # type: ignore[arg-type]
 
 
-def test_a_document_type_is_never_read() -> None:
-    for document in ("<speak><!DOCTYPE a>Hm.</speak>", "<speak>&lol;</speak>"):
-        with pytest.raises(InvalidInput, match="SSML is broken"):
-            riva_requests.text(request(document))
+@pytest.mark.parametrize(
+    ("document", "reason"),
+    [
+        ("<speak><!DOCTYPE a>Hm.</speak>", "SSML is broken"),
+        ("<speak>&lol;</speak>", "SSML is broken"),
+        ('<?xml version="1.0"?><!DOCTYPE a [<!ENTITY b "b">]><speak>&b;</speak>', "document types"),
+        ("<speak><?php x?>Hm.</speak>", "instructions"),
+        ("<speak><![CDATA[<b>]]></speak>", "CDATA"),
+        ('<speak><sub alias="a &gt; b">x</sub></speak>', "attribute"),
+        ("<speak>Hm.</speak> and more", "SSML is broken"),
+        ('<?xml version="1.0"?>Hm.', "SSML is broken"),
+    ],
+)
+def test_ssml_that_would_not_be_read_as_it_is_meant_is_refused(document: str, reason: str) -> None:
+    with pytest.raises(InvalidInput, match=reason):
+        riva_requests.text(request(document))
+
+
+def test_a_declaration_is_left_out() -> None:
+    document = ' <?xml version="1.0"?> <speak version="1.0" xml:lang="en-US">Hm.</speak>'
+    assert riva_requests.text(request(document)).strip() == '<speak version="1.0" xml:lang="en-US">Hm.</speak>'
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_request_or_a_refusal(data: bytes) -> None:
+    found = riva_requests.parse(data)
+    assert isinstance(found, InvalidInput | pb.SynthesizeSpeechRequest)
+
+
+@given(
+    text=st.text(max_size=60) | st.text('<speak/>&;!?[]CDATA"= ', max_size=40).map("<speak".__add__),
+    language_code=st.text(max_size=8) | st.sampled_from(("en-US", "zh-CN")),
+    encoding=st.integers(-(2**31), 2**31 - 1) | st.integers(0, 21),
+    sample_rate_hz=st.integers(-(2**31), 2**31 - 1) | st.sampled_from((0, 8000, 24000)),
+    voice_name=st.text(max_size=220),
+    custom_dictionary=st.text(max_size=40),
+    custom_configuration=st.dictionaries(
+        st.sampled_from(("seed", "speed", "top_k", "instruction", "x")), st.text(max_size=40) | st.text("0123456789.e-")
+    ),
+    zero_shot_data=st.builds(
+        pb.ZeroShotData,
+        audio_prompt=st.binary(max_size=50),
+        sample_rate_hz=st.integers(-(2**31), 2**31 - 1),
+        encoding=st.integers(0, 21),
+        quality=st.integers(-1, 41),
+    )
+    | st.none(),
+)
+def test_any_fields_are_understood_or_refused(**fields: object) -> None:
+    asked = pb.SynthesizeSpeechRequest(**fields)  # type: ignore[arg-type]
+    for read in (riva_requests.text, lambda asked: riva_requests.config(asked, VOICES)):
+        with contextlib.suppress(InvalidInput):
+            read(asked)
 
 
 def test_a_client_left_at_rivas_own_voice_gets_one_of_its_language() -> None:

@@ -29,6 +29,7 @@ from oscine_service.grpc.server import serving
 from oscine_service.grpc.voices import VoiceService
 from oscine_service.security.principal import ANYBODY, Grant, Principal, acting_for
 from oscine_service.voices import library as libraries
+from oscine_service.voices import worker as workers
 from oscine_service.voices.library import MAX_AUDIO_BYTES, Library, library
 from tests.service.calls import config as speech_config
 from tests.service.calls import converse, text
@@ -221,6 +222,11 @@ async def test_each_owner_sees_their_own_voices_and_everybodys(service: Service)
         assert (await service.stub.GetVoice(pb.GetVoiceRequest(name="shared"))).voice.origin == pb.ORIGIN_SHARED
         with refused(grpc.StatusCode.NOT_FOUND, "'mine'"):
             await service.stub.GetVoice(pb.GetVoiceRequest(name="mine"))
+    with service.acting(Principal("cat", owner="ann", voices=("he*",))):
+        assert await service.names() == ["heart", "mine"]
+        with refused(grpc.StatusCode.NOT_FOUND, "'shared'"):
+            await service.stub.GetVoice(pb.GetVoiceRequest(name="shared"))
+    with service.acting(bob):
         with refused(grpc.StatusCode.PERMISSION_DENIED, "not granted"):
             await service.create("bobs", audio)
         with refused(grpc.StatusCode.PERMISSION_DENIED, "not granted"):
@@ -257,7 +263,7 @@ async def test_pages_hold_every_voice_once_while_voices_come_and_go(service: Ser
     assert names == ["heart", "yunxi", *(f"v{number:02}" for number in range(20))]
     for request, reason in (
         (pb.ListVoicesRequest(page_size=1001), "1 to 1000"),
-        (pb.ListVoicesRequest(page_token="3"), "was not given"),
+        (pb.ListVoicesRequest(page_token="3"), "is none that"),
     ):
         with refused(grpc.StatusCode.INVALID_ARGUMENT, reason):
             await service.stub.ListVoices(request)
@@ -270,6 +276,21 @@ async def test_a_recording_that_does_not_go_on_is_given_up(service: Service, mon
     with refused(grpc.StatusCode.DEADLINE_EXCEEDED, "did not go on"):
         await call
     assert service.calls.running == 0
+
+
+async def test_a_service_that_stops_does_not_wait_for_a_slow_recording(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "END_S", 0.1)
+    async with running(tmp_path) as service:
+        worker = service.voices._worker
+        assert worker is not None
+        asking = asyncio.create_task(service.create("anna", recording(20.0)))
+        await until(lambda: count(lambda: worker.pid is not None))
+        os.kill(worker.pid or 0, signal.SIGSTOP)
+    with pytest.raises((grpc.aio.AioRpcError, asyncio.CancelledError)):
+        await asking
+    assert Catalogue(tmp_path).list() == []
 
 
 async def test_a_client_that_leaves_and_a_service_that_stops_leave_nothing(tmp_path: Path) -> None:

@@ -42,11 +42,14 @@ _NUMBERS = {
     "repetition_window": int,
     "repetition_limit": int,
 }
+_LONGEST_NUMBER = 32
+"""Characters; what is cut off is out of every range."""
 _STOCK_VOICE = re.compile(r"Magpie-[\w-]+\.[A-Za-z]{2}-[A-Za-z]{2}(\.[\w-]+)?|[A-Z][a-z]+-[A-Z]{2}\.[\w-]+")
 """What Riva's own voices are called: Magpie-Multilingual.EN-US.Aria, English-US.Female-1."""
 _ELEMENTS = frozenset("speak p s break sub phoneme say-as prosody".split())
 _UNCHANGED = frozenset(("", "default", "medium", "0", "+0", "-0", "0%", "+0%", "+0st", "0st", "+0dB", "0dB", "100%"))
 _IPA = re.compile(r"[\u0250-\u02ff\u1d00-\u1dbf\u0361\u0329\u0325\u032f\u03b2\u03b8\u03c7\u00f0\u014b\u00e6\u0153]")
+_DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
 _ENDS_A_SENTENCE = re.compile(r"""[.!?…。！？;；:：]["'”’)）」』\]*]*\s*$""")
 _WAV_HEADS = (b"RIFF", b"fLaC", b"OggS", b"ID3", b"FORM")
 
@@ -92,9 +95,10 @@ def text(request: pb.SynthesizeSpeechRequest) -> str:
     """What is to be said. Raises InvalidInput for too much at once, and for SSML that is broken or beyond us."""
     if (size := len(request.text.encode())) > MAX_TEXT_BYTES:
         raise InvalidInput(f"text: {size} bytes in one request; send at most {MAX_TEXT_BYTES} and go on in another")
-    if request.text.lstrip().startswith("<speak"):
-        _check_ssml(request.text.strip())
-    return request.text
+    if not request.text.lstrip().startswith(("<speak", "<?xml")):
+        return request.text
+    _check_ssml(request.text.strip())
+    return _DECLARATION.sub("", request.text)
 
 
 def ends_a_sentence(said: str) -> bool:
@@ -167,7 +171,7 @@ def _options(given: Mapping[str, str]) -> dict[str, Any]:
             options[name] = value
         elif name in _NUMBERS:
             try:
-                options[name] = _NUMBERS[name](value)
+                options[name] = _NUMBERS[name](value[:_LONGEST_NUMBER])
             except ValueError as error:
                 raise InvalidInput(f"custom_configuration: {name} must be a number, not {value[:40]!r}") from error
         else:
@@ -200,12 +204,14 @@ def _check_ssml(document: str) -> None:
         if refuse:
             raise InvalidInput(f"text: {refuse}")
 
-    def no_declarations(*_: object) -> None:
-        raise InvalidInput("text: a document type is not allowed in SSML; leave it out")
+    def beyond(*_: object) -> None:
+        raise InvalidInput("text: SSML holds elements and text here; leave out document types, instructions and CDATA")
 
     parser = expat.ParserCreate()
     parser.StartElementHandler = start
-    parser.StartDoctypeDeclHandler = no_declarations
+    parser.StartDoctypeDeclHandler = beyond
+    parser.ProcessingInstructionHandler = beyond
+    parser.StartCdataSectionHandler = beyond
     try:
         parser.Parse(document.encode(), True)
     except expat.ExpatError as error:
@@ -214,6 +220,8 @@ def _check_ssml(document: str) -> None:
 
 def _refusal(name: str, attributes: Mapping[str, str]) -> str:
     """ "" for an element that is read."""
+    if any(sign in value for value in attributes.values() for sign in "<>"):
+        return f"an attribute of <{name}> has < or > in it, which is not read here"
     if name not in _ELEMENTS:
         return f"<{name}> is not read here; there are {', '.join(sorted(_ELEMENTS))}"
     if name == "phoneme" and attributes.get("alphabet", "ipa").lower() == "ipa":

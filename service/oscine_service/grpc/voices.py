@@ -17,8 +17,8 @@ from oscine_service.voices.library import MAX_AUDIO_BYTES, Library, NewVoice, Or
 
 NAME = pb.DESCRIPTOR.services_by_name["VoiceService"].full_name
 MAX_PIECE_BYTES = 1_000_000
-PIECE_S = 30.0
-"""That the next piece of a recording may take to come."""
+PIECE_S, UPLOAD_S = 30.0, 120.0
+"""That the next piece of a recording, and all of it, may take to come."""
 
 Request = TypeVar("Request", bound=Message)
 Answer = TypeVar("Answer", bound=Message)
@@ -86,6 +86,14 @@ class VoiceService:
             return None
 
     async def _made(self, pieces: Pieces) -> pb.CreateVoiceResponse:
+        try:
+            async with asyncio.timeout(UPLOAD_S):
+                new, audio = await self._received(pieces)
+        except TimeoutError as error:
+            raise Idle(f"the recording did not come within {UPLOAD_S:g} s") from error
+        return pb.CreateVoiceResponse(voice=_voice(await self._library.create(current(), new, audio)))
+
+    async def _received(self, pieces: Pieces) -> tuple[NewVoice, bytes]:
         new = _new(await _next(pieces))
         await self._library.check(current(), new)
         audio = bytearray()
@@ -95,7 +103,7 @@ class VoiceService:
             if len(audio) + len(piece.audio) > MAX_AUDIO_BYTES:
                 raise InvalidInput(too_large(len(audio) + len(piece.audio)))
             audio += piece.audio
-        return pb.CreateVoiceResponse(voice=_voice(await self._library.create(current(), new, bytes(audio))))
+        return new, bytes(audio)
 
 
 def _parser(kind: type[Request]) -> Callable[[bytes], Request | InvalidInput]:

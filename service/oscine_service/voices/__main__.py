@@ -50,10 +50,13 @@ class _Maker:
 
     def _load(self) -> "tuple[Encoders, FrontEnd]":
         if self._loaded is None:
+            import torch
+
             from oscine_engine.checkpoint import layout
             from oscine_engine.checkpoint.configuration import read_config
             from oscine_engine.voices.encoders import Encoders
 
+            torch.set_num_threads(1)
             files = layout.find(self._model)
             self._loaded = Encoders(*files.encoders()), read_config(files).text.front_end
         return self._loaded

@@ -20,6 +20,8 @@ MAX_AUDIO_S = 120.0
 """Of a recording before its pauses are cut; much less makes a voice."""
 MAX_TRANSCRIPT, MAX_DESCRIPTION = 2000, 500
 MAX_PAGE, PAGE = 1000, 100
+MAX_SHOWN = 80
+"""Characters of what was sent that an error repeats."""
 UPLOADS = 8
 """Recordings that are received at once, through all front doors: each may take MAX_AUDIO_BYTES of memory."""
 LANGUAGES = ("en", "zh")
@@ -96,7 +98,9 @@ class Library:
             raise InvalidInput(f"page_size: {size} is out of range; use 1 to {MAX_PAGE}, or 0 for {PAGE}")
         place, colon, after = token.partition(":")
         if token and (not colon or place not in ("model", "store")):
-            raise InvalidInput(f"page_token: {token[:80]!r} was not given by this service; leave it empty to begin")
+            raise InvalidInput(
+                f"page_token: {token[:MAX_SHOWN]!r} is none that this service gave; leave it empty to begin"
+            )
         voices = await self.all(principal)
         found = list(islice(_after(voices, place, after), (size or PAGE) + 1))
         shown = tuple(found[: size or PAGE])
@@ -110,15 +114,18 @@ class Library:
         if self._catalogue is not None:
             stored = await asyncio.to_thread(self._catalogue.list, principal.owner)
             listed += [_voice(each, principal) for each in stored if each.name not in self._shipped]
-        return listed
+        return [voice for voice in listed if _seen(voice, principal)]
 
     async def get(self, principal: Principal, name: str) -> Voice:
         """Raises UnknownVoice."""
+        voice: Voice | None = None
         if (info := self._shipped.get(name)) is not None:
-            return Voice(name, info.language, info.description, Origin.MODEL)
-        if self._catalogue is None:
-            raise UnknownVoice(unknown(name))
-        return _voice(await asyncio.to_thread(self._catalogue.find, name, principal.owner), principal)
+            voice = Voice(name, info.language, info.description, Origin.MODEL)
+        elif self._catalogue is not None:
+            voice = _voice(await asyncio.to_thread(self._catalogue.find, name, principal.owner), principal)
+        if voice is None or not _seen(voice, principal):
+            raise UnknownVoice(unknown(name[:MAX_SHOWN]))
+        return voice
 
     async def check(self, principal: Principal, new: NewVoice) -> None:
         """Whether `create` may succeed, known before a recording has come. Raises as that does."""
@@ -193,6 +200,11 @@ async def library(shipped: Mapping[str, VoiceInfo], store: Path | None, model: P
     finally:
         await worker.close()
         catalogue.close()
+
+
+def _seen(voice: Voice, principal: Principal) -> bool:
+    """Whoever may not speak in a voice does not see it either, unless it is their own."""
+    return voice.origin is Origin.OWN or principal.may_use(voice.name)
 
 
 def too_large(size: int) -> str:

@@ -14,10 +14,13 @@ from oscine_service.voices import frames
 
 log = logging.getLogger(__name__)
 
+STOPPING = "the service is stopping; no voice is made or deleted any more"
 WAITING = 8
 """Recordings that may wait for the one that is read."""
 HINT_S = 2.0
 """About what a recording takes when the process is cold."""
+END_S = 5.0
+"""That a service which stops waits for what is being read."""
 
 
 class Worker:
@@ -49,24 +52,42 @@ class Worker:
         Cancelling this stops only the wait for it.
         """
         if self._closed:
-            raise Unavailable("the service is stopping; no voice is made or deleted any more")
+            raise Unavailable(STOPPING)
         if len(self._asking) > WAITING:
             raise Overloaded(f"{WAITING} recordings are waiting already; try again", HINT_S * WAITING)
         asking = asyncio.create_task(self._in_turn(frames.pack({"verb": verb, **asked}, audio)))
         self._asking.add(asking)
         asking.add_done_callback(self._done)
-        answer = await asyncio.shield(asking)
+        try:
+            answer = await asyncio.shield(asking)
+        except asyncio.CancelledError:
+            if not asking.cancelled():
+                raise
+            raise Unavailable(STOPPING) from None
         if (error := answer.get("error")) is not None:
             code, message = error
             raise wire.error(pb.Error(code=code, message=message))
         return answer
 
     async def close(self) -> None:
-        """Wait for what has begun, then end the process."""
+        """Wait a little for what has begun, then end the process, and with it what is left."""
         self._closed = True
-        if self._asking:
-            await asyncio.wait(self._asking)
-        await self._end()
+        if self._idle is not None:
+            self._idle.cancel()
+        try:
+            if self._asking:
+                await asyncio.wait(self._asking, timeout=END_S)
+        finally:
+            # Nothing is half done in a store, whenever it ends.
+            left = bool(self._asking)
+            for asking in self._asking:
+                asking.cancel()
+            process = self._process
+            self._dismiss()
+            if process is not None:
+                if left:
+                    _kill(process)
+                await process.wait()
 
     def _done(self, asking: "asyncio.Task[frames.Fields]") -> None:
         self._asking.discard(asking)
@@ -82,10 +103,10 @@ class Worker:
                 async with asyncio.timeout(self._longest_s):
                     answer = await _exchange(process, frame)
             except TimeoutError as error:
-                await self._kill(process)
+                await self._replace(process)
                 raise InternalError(f"the recording took longer than {self._longest_s:g} s to read") from error
             except (OSError, asyncio.IncompleteReadError) as error:
-                await self._kill(process)
+                await self._replace(process)
                 raise InternalError(
                     "the process that read the recording ended; send another recording, or this one once more"
                 ) from error
@@ -101,9 +122,9 @@ class Worker:
                 raise InternalError(f"no process for recordings can be started: {error.strerror}") from error
         return self._process
 
-    async def _kill(self, process: asyncio.subprocess.Process) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
+    async def _replace(self, process: asyncio.subprocess.Process) -> None:
+        """The next recording has a new one."""
+        _kill(process)
         await process.wait()
         self._process = None
 
@@ -113,13 +134,10 @@ class Worker:
         if process is not None and process.stdin is not None:
             process.stdin.close()
 
-    async def _end(self) -> None:
-        if self._idle is not None:
-            self._idle.cancel()
-        process = self._process
-        self._dismiss()
-        if process is not None:
-            await process.wait()
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.kill()
 
 
 async def _exchange(process: asyncio.subprocess.Process, frame: bytes) -> frames.Fields:

@@ -29,8 +29,8 @@ class VoiceServiceStub(object):
     """Voices that calls may name: those that came with the model, and those made from recordings.
 
     A made voice belongs to the owner of the key that it was made with, and only they see it; without keys all belong to
-    everybody. Of voices of one name that a caller sees, the model's counts, then the caller's own. Make voices only of
-    people who agreed to it.
+    everybody. Of voices of one name that a caller sees, the model's counts, then the caller's own. A key that may speak in
+    some voices only sees these and its own. Make voices only of people who agreed to it.
 
     How a call may end, besides OK:
     INVALID_ARGUMENT     a field is out of range, requests are out of order or are no such messages, or the recording
@@ -41,7 +41,7 @@ class VoiceServiceStub(object):
     may not be used for this.
     FAILED_PRECONDITION  the service has no voice store.
     RESOURCE_EXHAUSTED   too many recordings wait: the trailing metadata `retry-after-ms` tells when to try again.
-    DEADLINE_EXCEEDED    the recording did not go on for 30 s.
+    DEADLINE_EXCEEDED    the recording did not go on for 30 s, or was not whole after 120 s.
     UNAVAILABLE          the service stops.
     INTERNAL             a fault of the service, or a voice store that cannot be used.
     """
@@ -78,8 +78,8 @@ class VoiceServiceServicer(object):
     """Voices that calls may name: those that came with the model, and those made from recordings.
 
     A made voice belongs to the owner of the key that it was made with, and only they see it; without keys all belong to
-    everybody. Of voices of one name that a caller sees, the model's counts, then the caller's own. Make voices only of
-    people who agreed to it.
+    everybody. Of voices of one name that a caller sees, the model's counts, then the caller's own. A key that may speak in
+    some voices only sees these and its own. Make voices only of people who agreed to it.
 
     How a call may end, besides OK:
     INVALID_ARGUMENT     a field is out of range, requests are out of order or are no such messages, or the recording
@@ -90,7 +90,7 @@ class VoiceServiceServicer(object):
     may not be used for this.
     FAILED_PRECONDITION  the service has no voice store.
     RESOURCE_EXHAUSTED   too many recordings wait: the trailing metadata `retry-after-ms` tells when to try again.
-    DEADLINE_EXCEEDED    the recording did not go on for 30 s.
+    DEADLINE_EXCEEDED    the recording did not go on for 30 s, or was not whole after 120 s.
     UNAVAILABLE          the service stops.
     INTERNAL             a fault of the service, or a voice store that cannot be used.
     """
@@ -159,8 +159,8 @@ class VoiceService(object):
     """Voices that calls may name: those that came with the model, and those made from recordings.
 
     A made voice belongs to the owner of the key that it was made with, and only they see it; without keys all belong to
-    everybody. Of voices of one name that a caller sees, the model's counts, then the caller's own. Make voices only of
-    people who agreed to it.
+    everybody. Of voices of one name that a caller sees, the model's counts, then the caller's own. A key that may speak in
+    some voices only sees these and its own. Make voices only of people who agreed to it.
 
     How a call may end, besides OK:
     INVALID_ARGUMENT     a field is out of range, requests are out of order or are no such messages, or the recording
@@ -171,7 +171,7 @@ class VoiceService(object):
     may not be used for this.
     FAILED_PRECONDITION  the service has no voice store.
     RESOURCE_EXHAUSTED   too many recordings wait: the trailing metadata `retry-after-ms` tells when to try again.
-    DEADLINE_EXCEEDED    the recording did not go on for 30 s.
+    DEADLINE_EXCEEDED    the recording did not go on for 30 s, or was not whole after 120 s.
     UNAVAILABLE          the service stops.
     INTERNAL             a fault of the service, or a voice store that cannot be used.
     """
