@@ -6,7 +6,7 @@ before it ends, in steps of 20 ms. Words that it writes otherwise are left out.
 
 A second comparison has a truth. Words of the lines are spoken one by one, each as a text of its own, and joined to one
 segment with silences of 0 to 400 ms between them; a word begins with its first window of 10 ms that is within 40 dB of
-its loudest, and ends with the last.
+its loudest, and ends with the last. Whisper's own times are compared with it, too (`asr`).
 
 Beside the engine's times stand those of dividing the time between the first and the last sound among the words by their
 numbers of sounds, which is what can be known without listening.
@@ -87,10 +87,11 @@ class Errors:
 
 @dataclass(slots=True)
 class Compared:
-    """Both ways to time words, against one reference."""
+    """Ways to time words, against one reference."""
 
     listened: Errors = field(default_factory=Errors)
     divided: Errors = field(default_factory=Errors)
+    asr: Errors = field(default_factory=Errors)
 
     def add(self, found: Sequence[Timed], even: Sequence[Timed], true: Sequence[Timed], lang: Language) -> None:
         """found, even: the same words, as they were listened to and as the time was divided."""
@@ -99,8 +100,16 @@ class Compared:
             errors.start += [ours[a].start - true[b].start for a, b in starts]
             errors.end += [ours[a].end - true[b].end for a, b in ends]
 
+    def add_asr(self, heard: Sequence[Timed], true: Sequence[Timed], lang: Language) -> None:
+        """How right the other listener is."""
+        starts, ends = pairs(true, heard, lang)
+        self.asr.start += [heard[b].start - true[a].start for a, b in starts]
+        self.asr.end += [heard[b].end - true[a].end for a, b in ends]
+
     def figures(self) -> dict[str, Any]:
-        return {"listened": self.listened.figures(), "divided": self.divided.figures()}
+        """Of those that were compared."""
+        ways = {"listened": self.listened, "divided": self.divided, "asr": self.asr}
+        return {name: errors.figures() for name, errors in ways.items() if errors.start}
 
 
 def figures(errors: Sequence[float]) -> dict[str, float | int] | None:
@@ -232,9 +241,10 @@ def join(parts: Sequence[tuple[str, Samples]], rng: np.random.Generator) -> tupl
 
 
 async def joined(
-    engine: Engine, front_end: FrontEnd, request: SessionRequest, texts: Sequence[str], lang: Language
+    engine: Engine, front_end: FrontEnd, request: SessionRequest, texts: Sequence[str], recogniser: Recogniser
 ) -> Compared:
     """The comparison with a truth."""
+    lang = recogniser.lang
     compared, rng = Compared(), np.random.default_rng(0)
     vocabulary = list(dict.fromkeys(plain(one.word.text) for one in read(front_end, texts)))
     vocabulary = [text for text in vocabulary if text.isalpha()][: 5 * JOINED]
@@ -247,6 +257,7 @@ async def joined(
         samples, true = join(parts[at : at + JOINED], rng)
         words = read(front_end, [text for text, _ in parts[at : at + JOINED]])
         compared.add(listened(samples, words)[0], divided(samples, words), true, lang)
+        compared.add_asr([Timed(*word) for word in recogniser.timed(samples, RATE)], true, lang)
     return compared
 
 
@@ -312,7 +323,7 @@ async def measure(arguments: argparse.Namespace, texts: list[str]) -> dict[str, 
             if not arguments.json:
                 print(f"{number + 1:3d}  {' '.join(f'{word.text} {word.start:.2f}' for word in found)}", flush=True)
         request = SessionRequest(voices[0], Mode.SENTENCE, arguments.seed, speed=arguments.speed)
-        alone = await joined(engine, front_end, request, texts, lang) if mode is Mode.SENTENCE else None
+        alone = await joined(engine, front_end, request, texts, recogniser) if mode is Mode.SENTENCE else None
     return {
         **{name: getattr(arguments, name) for name in ("lang", "mode", "seed", "speed")},
         "voices": voices,
