@@ -21,7 +21,7 @@ import time
 import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -37,7 +37,7 @@ from oscine_engine.runtime.device import Device, DeviceLimits
 from oscine_engine.runtime.graphs import Inputs
 from oscine_engine.runtime.stream import Stream
 from oscine_engine.runtime.trace import Ticked, Trace
-from oscine_engine.scheduler.views import Stage
+from oscine_engine.scheduler.views import Stage, Tick
 
 MOST_HOST_MS = 0.3
 TEXT_IDS, RATIO = 22, 5.0
@@ -100,7 +100,7 @@ def make(options: argparse.Namespace, events: list[Trace], clock: Callable[[], f
     began = time.perf_counter()
     checkpoint = synthetic.checkpoint(config, device=device, prompt_tokens=96)
     print(f"weights {time.perf_counter() - began:6.1f} s")
-    limits = DeviceLimits(max_streams=options.streams, utilisation=math.inf)
+    limits = DeviceLimits(max_streams=options.streams, utilisation=math.inf, side_by_side=options.side_by_side)
     return Device(
         checkpoint,
         limits,
@@ -128,7 +128,7 @@ def steps(device: Device) -> Iterator[Any]:
 
 def drive(options: argparse.Namespace) -> bool:
     events: list[Trace] = []
-    unreal = null.Clock() if options.null else None
+    unreal = null.Clock(options.side_by_side) if options.null else None
     clock = unreal or time.monotonic
     timer = time.thread_time if unreal else time.perf_counter
     device = make(options, events, clock)
@@ -153,26 +153,29 @@ def drive(options: argparse.Namespace) -> bool:
         for step in steps(device):
             watch.wrap(step, "run", "waiting")
     watch.wrap(Inputs, "send", "send")
-    watch.wrap(cores, "pick", "pick")
-    picked: Callable[..., Any] = getattr(cores, "pick")  # noqa: B009
     last: list[tuple[Stage, int]] = []
 
-    def remembered(*args: Any) -> Any:
-        tick = picked(*args)
-        if tick is not None:
-            last[:] = [(tick.stage, len(tick.members))]
-            if unreal:
-                unreal.note(tick)
-        return tick
+    def remember(picked: Callable[..., Tick | None]) -> Callable[..., Tick | None]:
+        def remembered(*args: Any) -> Tick | None:
+            tick = picked(*args)
+            if tick is not None:
+                last.append((tick.stage, len(tick.members)))
+                if unreal:
+                    unreal.note(tick)
+            return tick
 
-    setattr(cores, "pick", remembered)  # noqa: B010
+        return remembered
+
+    for name in ("pick", "pick_beside"):
+        watch.wrap(cores, name, "pick")
+        setattr(cores, name, remember(getattr(cores, name)))
     watch.wrap(core, "_views", "views")
     for runner, name in ((device.lm, "lm"), (device.flow, "flow"), (device.vocoder, "vocoder")):
         watch.wrap(runner, "step", f"step of {name}")
     voice = device.book.ready[0]
     talks = [Talk(core, seed, voice) for seed in range(options.streams)]
     start = clock()
-    rows: list[tuple[Stage, int, float, dict[str, float]]] = []
+    rows: list[Turn] = []
     audio, measured_from = 0, 0.0
     profile = cProfile.Profile(timer) if options.profile else None
     while (now := clock() - start) < WARM_S + options.seconds:
@@ -184,6 +187,7 @@ def drive(options: argparse.Namespace) -> bool:
             rows.clear()
             events.clear()
         watch.taken()
+        last.clear()
         if profile and measured_from:
             profile.enable()
         seen = timer()
@@ -192,12 +196,13 @@ def drive(options: argparse.Namespace) -> bool:
         if profile:
             profile.disable()
         if worked:
-            rows.append((*last[0], took, watch.taken()))
+            rows.append(Turn([stage for stage, _ in last], sum(count for _, count in last), took, watch.taken()))
         elif unreal:
             unreal.now += null.HOST_S
     seconds = clock() - start - measured_from
     sound = (sum(talk.stream.listener.sent for talk in talks) - audio) / device.sample_rate
-    print(f"{sound / seconds:.1f} s of sound a second, {len(rows) / seconds:.0f} ticks a second")
+    count = sum(len(row.stages) for row in rows)
+    print(f"{sound / seconds:.1f} s of sound a second, {count / seconds:.0f} ticks a second")
     ticks = [event for event in events if isinstance(event, Ticked)]
     print(f"device busy {sum(tick.wall_s for tick in ticks) / seconds:.0%} of the time, by its ticks' own accounts")
     if unreal:
@@ -207,25 +212,36 @@ def drive(options: argparse.Namespace) -> bool:
     return table(rows, judged=torch.cuda.is_available() or options.null)
 
 
-def table(rows: list[tuple[Stage, int, float, dict[str, float]]], *, judged: bool) -> bool:
+class Turn(NamedTuple):
+    """What a turn of the loop ran, for how many streams, what it took and parts of that, in seconds."""
+
+    stages: list[Stage]
+    streams: int
+    took: float
+    parts: dict[str, float]
+
+
+def table(rows: list[Turn], *, judged: bool) -> bool:
     print(
         f"\n{'tick':8} {'count':>6} {'rows':>5} {'turn':>7} {'waiting':>8} {'host p50':>9} {'p95':>6}  of it (ms, mean)"
     )
     every = []
-    for stage in Stage:
-        those = [row for row in rows if row[0] is stage]
+    for kind in ([Stage.LM], [Stage.FLOW], [Stage.FLOW, Stage.LM], [Stage.VOCODER]):
+        those = [row for row in rows if row.stages == kind]
         if not those:
             continue
         host = 1e3 * np.array([took - parts["waiting"] for _, _, took, parts in those])
-        every.append(host)
+        every += [host / len(kind)] * len(kind)
         names = sorted({name for *_, parts in those for name in parts if name != "waiting"})
         mean = {name: 1e3 * float(np.mean([parts.get(name, 0.0) for *_, parts in those])) for name in names}
         turn, waiting = (
             1e3 * float(np.mean(part)) for part in zip(*((t, p["waiting"]) for *_, t, p in those), strict=True)
         )
-        own = {name: value - waiting if name.startswith("step") else value for name, value in mean.items()}
+        waits = f"step of {kind[-1].name.lower()}"
+        own = {name: value - waiting if name == waits else value for name, value in mean.items()}
+        name, streams = "+".join(stage.name.lower() for stage in kind), np.mean([row.streams for row in those])
         print(
-            f"{stage.name.lower():8} {len(those):6} {np.mean([row[1] for row in those]):5.1f} {turn:7.3f} "
+            f"{name:8} {len(those):6} {streams:5.1f} {turn:7.3f} "
             f"{waiting:8.3f} {np.median(host):9.3f} {np.percentile(host, 95):6.3f}  "
             + ", ".join(f"{name} {value:.3f}" for name, value in own.items())
         )
@@ -243,6 +259,9 @@ def main() -> int:
     parser.add_argument("--precision", default="float16")
     parser.add_argument("--seconds", type=float, default=15.0)
     parser.add_argument("--tiny", action="store_true")
+    parser.add_argument(
+        "--side-by-side", action="store_true", help="on two CUDA streams: see DeviceLimits.side_by_side"
+    )
     parser.add_argument("--null", action="store_true", help="no device: the host's work alone")
     parser.add_argument("--profile", action="store_true", help="list what was called for how long, while measuring")
     options = parser.parse_args()

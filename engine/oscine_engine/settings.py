@@ -22,7 +22,8 @@ class DeviceLimits:
     utilisation: share of the device that streams may ask for when all speak at once, by its measured costs; infinity
     admits by count alone. voice_bytes: memory for voices' pages, never less than the largest voice takes. stream_bytes:
     memory for the pages of what is being spoken, never less than the longest sentence takes; None is what all streams
-    may need at once, or what a GPU has left.
+    may need at once, or what a GPU has left. side_by_side: on a GPU the language model steps on a CUDA stream of its
+    own, also while the flow is at a step: more speech from one device, ids and sound unchanged.
     Raises InvalidInput for limits that nothing could run under.
     """
 
@@ -31,6 +32,7 @@ class DeviceLimits:
     utilisation: float = UTILISATION
     voice_bytes: int = 1 << 30
     stream_bytes: int | None = None
+    side_by_side: bool = False
 
     def __post_init__(self) -> None:
         if self.max_streams < 1:

@@ -147,6 +147,8 @@ class GraphedFlow(FlowStreams):
         }
         self._starting = {size: _Start(self._dit, self._graphs, size) for size in self._sizes}
         self._begun: list[_Begun] = []
+        self._lets_go = device.type == "cuda"
+        """Whether a step goes on when it has been launched."""
 
     def capture(self, progress: Callable[[str], object] | None = None) -> None:
         """Capture every size, so that no tick ever has to. Takes seconds."""
@@ -256,7 +258,7 @@ class GraphedFlow(FlowStreams):
         for chunk in chunks:
             chunk.step += 1
             ended |= chunk.step == self.n_timesteps
-        self.pending = not ended and self.device.type == "cuda"
+        self.pending = not ended and self._lets_go
         if ended:
             self._graphs.wait()
             self._finish(streams, tick)

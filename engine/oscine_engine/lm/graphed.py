@@ -128,7 +128,7 @@ class GraphedLM(LMRunner):
     drafter: guesses what streams say next; ids are the same without one, and however many guesses a step has. choices:
     numbers of guesses that there are graphs for, beside none and all; None: see `choices_of`. acceptance: how often
     guesses come true. forced_acceptance: for benchmarks, the ids that a step says on average if all guesses are
-    checked, whatever was guessed; then ids mean nothing.
+    checked, whatever was guessed; then ids mean nothing. aside: whether steps run beside what others do on the device.
     """
 
     def __init__(
@@ -144,6 +144,7 @@ class GraphedLM(LMRunner):
         drafter: Drafter | None = None,
         choices: Sequence[int] | None = None,
         forced_acceptance: float | None = None,
+        aside: bool = False,
     ) -> None:
         super().__init__(lm, pool, sampling, rules, temperature=temperature)
         self.device = pool.data.device
@@ -171,7 +172,7 @@ class GraphedLM(LMRunner):
         most = sizes[-1]
         self.acceptance = Acceptance(count, most)
         self.book = Book(_BOOKED * most, most, sampling.win_size, count, max_pages, self.page_tokens, self.device)
-        self._graphs = Graphs(self.device)
+        self._graphs = Graphs(self.device, aside=aside)
         # Tiles are as high as guesses need, however few there are: another height is a kernel to compile.
         self._say = {
             size: [

@@ -32,7 +32,7 @@ from oscine_engine.runtime.tempo import Tempo
 from oscine_engine.scheduler.admission import Door, Limits, Pace
 from oscine_engine.scheduler.costs import CostModel
 from oscine_engine.scheduler.demand import Demand
-from oscine_engine.scheduler.policy import RULES, pick
+from oscine_engine.scheduler.policy import RULES, pick, pick_beside
 from oscine_engine.scheduler.start import DELIVERY_S, release
 from oscine_engine.scheduler.views import Stage, StreamView, Tick, on
 
@@ -89,7 +89,9 @@ class Core:
         sample_rate: int,
         clock: Clock = time.monotonic,
         observe: trace.Observe | None = None,
+        side_by_side: bool = False,
     ) -> None:
+        """side_by_side: steps of the language model may run while the device is at an Euler step."""
         self.stages = stages
         self.costs = costs
         self.bounds = bounds
@@ -102,6 +104,7 @@ class Core:
         self._credit = max(int(bounds.max_waiting_s * sample_rate), 2 * chunk) - chunk
         self._door = Door()
         self._clock = clock
+        self._side_by_side = side_by_side
         self.observe = observe
         self.tally = Tally()
         self._holding = 0
@@ -204,6 +207,8 @@ class Core:
                 self._account(self._clock())
             return False
         self._tick(tick, views)
+        if self._side_by_side and self._under_way:
+            self._go_beside()
         return True
 
     def figures(self) -> Figures:
@@ -318,6 +323,13 @@ class Core:
         demand = Demand(self.costs)
         demand.add(self._view(prospect, 0.0, None, 0.0))
         return RULES.margin * demand.seconds
+
+    def _go_beside(self) -> None:
+        """The device is at an Euler step that is not waited for: have the language model step, too, if that pays."""
+        euler, views = self._under_way[-1], self._views(self._clock())
+        tick = pick_beside(views, self.costs.tick_s(euler.stage, euler.rows, euler.context), self.costs)
+        if tick is not None:
+            self._tick(tick, views)
 
     # Ticks, and what becomes of them
 

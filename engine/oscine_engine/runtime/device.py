@@ -248,6 +248,7 @@ class Device:
             max_positions=self._positions,
             drafter=None if drafter is None else drafter(pool),
             forced_acceptance=forced_acceptance,
+            aside=self._limits.side_by_side,
         )
 
     @classmethod
@@ -373,6 +374,7 @@ class Device:
             sample_rate=self.sample_rate,
             clock=self._clock,
             observe=self._observe,
+            side_by_side=limits.side_by_side,
         )
         if self._warm_texts:
             warm_up.speak(core, voices[0], self._warm_texts)

@@ -109,29 +109,49 @@ class Outputs:
 
 
 class Graphs:
-    """Captures steps that share one pool of memory, since only one of them runs at a time."""
+    """Captures steps that share one pool of memory, since only one of them runs at a time.
 
-    def __init__(self, device: torch.device) -> None:
+    aside: they run on a CUDA stream of their own, beside whatever the device is at for others.
+    """
+
+    def __init__(self, device: torch.device, *, aside: bool = False) -> None:
         self._cuda = device.type == "cuda"
+        self._aside = aside and self._cuda
         self._pool = torch.cuda.graph_pool_handle() if self._cuda else None
-        self._stream = torch.cuda.current_stream(device) if self._cuda else None
+        self._usual = torch.cuda.current_stream(device) if self._cuda else None
+        self._stream = _stream(device) if self._aside else self._usual
+        # A stream of its own to capture on, too: the workspace of a matrix product belongs to the stream that it was
+        # captured on, and steps that run at the same time must not share one.
+        self._capturing = _stream(device) if self._cuda else None
         self._marks = [_event(), _event()] if self._cuda else []
 
     def capture(self, step: Step) -> Step:
         """`step` as one launch. It is called a few times here: what it reads must be valid, what it writes is lost."""
-        if not self._cuda:
+        if self._capturing is None:
             return step
-        aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        aside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(aside):
+        self._capturing.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._capturing):
             for _ in range(_WARM_UPS):
                 step()
-        torch.cuda.current_stream().wait_stream(aside)
+        torch.cuda.current_stream().wait_stream(self._capturing)
         graph = torch.cuda.CUDAGraph()
         # Other threads may allocate or synchronise meanwhile: only this thread's calls are captured.
-        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+        with torch.cuda.graph(graph, self._pool, self._capturing, capture_error_mode="thread_local"):
             step()
-        return graph.replay
+        return self._beside(graph) if self._aside else graph.replay
+
+    def _beside(self, graph: torch.cuda.CUDAGraph) -> Step:
+        own, usual = self._stream, self._usual
+        assert own is not None and usual is not None
+        own.wait_stream(torch.cuda.current_stream())
+
+        def launch() -> None:
+            # Cheaper than a context, which would look at the device first.
+            torch.cuda.set_stream(own)
+            graph.replay()
+            torch.cuda.set_stream(usual)
+
+        return launch
 
     def mark(self) -> None:
         """Remember this moment in the device's work."""
@@ -148,6 +168,10 @@ class Graphs:
         """Return once the device has come to the mark before the last: it is one step behind then, and never two."""
         if self._marks:
             self._marks[1].synchronize()
+
+
+def _stream(device: torch.device) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
 def _event() -> torch.cuda.Event:

@@ -97,6 +97,22 @@ def pick(views: Sequence[StreamView], now: float, costs: CostModel, rules: Rules
     return Tick(batch.stage, tuple(batch.members))
 
 
+def pick_beside(views: Sequence[StreamView], seconds: float, costs: CostModel) -> Tick | None:
+    """The step of the language model to run beside an Euler step that takes so many seconds; None if none pays.
+
+    On a device that does two things at once it mostly fits in. It must not be the longer of both, or whoever waits for
+    the next Euler step would wait for it; and it must do for half of those that have work, since it costs much the same
+    for a few.
+    """
+    batch = _Batch(views, Stage.LM, costs)
+    working = [place for place, view in enumerate(views) if view.ready]
+    # Texts, which are long, come last.
+    batch.fill(sorted(working, key=lambda place: views[place].lm_rows), seconds)
+    if not batch.members or 2 * len(batch.members) < len(working):
+        return None
+    return Tick(batch.stage, tuple(batch.members))
+
+
 class _Batch:
     """A tick being put together, and what it costs."""
 

@@ -120,11 +120,13 @@ class Rig:
         costs: CostModel = COSTS,
         observe: Observe | None = None,
         graphed: bool = False,
+        device: str = "cpu",
     ) -> None:
         self.clock = Clock()
         self.device = Device(
             checkpoint,
             limits or DeviceLimits(max_streams=4, utilisation=float("inf")),
+            device,
             costs=costs,
             clock=self.clock,
             observe=observe,
