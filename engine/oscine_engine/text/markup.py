@@ -164,7 +164,7 @@ class Markup:
         elif not tag.empty and len(self._rates) < _DEEPEST:
             self._rates.append(rate.read_rate(tag.rate, before))
         now = self._rates[-1]
-        return _Found(tag.length, rate.mark(now) if now != before else "")
+        return _Found(tag.length, rate.mark(now, begins=not tag.closes) if now != before else "")
 
     def _put(self, text: str, out: list[str]) -> None:
         if text:

@@ -1,8 +1,9 @@
 """Speaking rates that a text asks for itself, `<prosody rate="…">`, on their way through it.
 
 A change is written into the text as one character, which stands for the rate from there on, in percent of the voice's
-own. No text can bring such a character along: `Markup`, which writes them, leaves out those that come to it. They go
-no further than `SentenceStream`, where a change ends the sentence before it.
+own, and tells whether a part of the text begins with it or ends. No text can bring such a character along: `Markup`,
+which writes them, leaves out those that come to it. They go no further than `SentenceStream`, where a change ends the
+sentence before it. In front of a part that begins in the midst of one it is as if there were a comma.
 
     x-slow 50 %, slow 75 %, medium 100 %, fast 125 %, x-fast 150 %
     80%           of the voice's own rate, wherever it stands
@@ -17,19 +18,21 @@ import re
 SLOWEST, FASTEST = 50, 200
 _FIRST = 0xF0000
 """Of a plane that is for private use: nothing is ever said of it."""
-MARKS = re.compile(f"[{chr(_FIRST)}-{chr(_FIRST + FASTEST)}]")
+_BEGINS = 0x100
+MARKS = re.compile(f"[{chr(_FIRST)}-{chr(_FIRST + _BEGINS + FASTEST)}]")
 _NAMED = {"x-slow": 50, "slow": 75, "medium": 100, "default": 100, "fast": 125, "x-fast": 150}
 _NUMBER = re.compile(r"\s*([+-]?)(\d{1,4}(?:\.\d{1,4})?)(%?)\s*")
 
 
-def mark(percent: int) -> str:
+def mark(percent: int, *, begins: bool) -> str:
     """What stands in the text for a change to this rate."""
-    return chr(_FIRST + percent)
+    return chr(_FIRST + percent + begins * _BEGINS)
 
 
-def of_mark(character: str) -> int:
-    """The rate in percent."""
-    return ord(character) - _FIRST
+def of_mark(character: str) -> tuple[int, bool]:
+    """The rate in percent, and whether a part begins with it."""
+    code = ord(character) - _FIRST
+    return code % _BEGINS, code >= _BEGINS
 
 
 def read_rate(written: str, around: int) -> int:

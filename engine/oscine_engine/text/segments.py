@@ -123,9 +123,12 @@ class SentenceStream:
         """The sentences that `text` finishes. Where the rate changes the one before is over."""
         at, sentences = 0, list[str]()
         for change in MARKS.finditer(text):
+            rate, begins = of_mark(change[0])
             sentences += self._rated(self._splitter.push(text[at : change.start()]))
+            if begins and (before := self._splitter.pending.rstrip()) and before[-1].isalnum():
+                sentences += self._rated(self._splitter.push("，" if _HAN.match(before[-1]) else ","))
             sentences += self._rated(self._splitter.flush())
-            self.rate, at = of_mark(change[0]), change.end()
+            self.rate, at = rate, change.end()
         return sentences + self._rated(self._splitter.push(text[at:]))
 
     def _rated(self, sentences: list[str]) -> list[str]:
