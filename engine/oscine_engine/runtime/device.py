@@ -83,6 +83,8 @@ MEMORY_SHARE = 0.9
 """Of what is free besides, the part that pages take."""
 PROGRESS_S = 2.0
 """Between two lines of progress."""
+ENCODER_THREADS = 4
+"""For a recording that comes with a request, where the CPU has little else to do."""
 IDLE_VOICES = 16
 """Of a store, that may be kept ready beyond those that streams speak in."""
 READ_AHEAD = 2
@@ -212,13 +214,15 @@ class Device:
         self._silent_ids = config.silence
         self._tokenizer = checkpoint.tokenizer
         self._front_end = FrontEnd(config.text.front_end, checkpoint.tokenizer)
-        rules, encoders = config.text.front_end, Registrar(checkpoint.files) if references else None
+        rules, registrar = config.text.front_end, None
+        if references:
+            registrar = Registrar(checkpoint.files, rules, threads=1 if device == "cpu" else ENCODER_THREADS)
         self.book = VoiceBook(
             self._voices,
             self._read,
             store,
             instruct=partial(self._instructed, rules) if rules == "plain" else None,
-            register=None if encoders is None else partial(encoders.voice, rules),
+            register=None if registrar is None else registrar.voice,
         )
         self._costs = costs
         self._observe = observe

@@ -1,7 +1,5 @@
 """Voices of recordings that come with a request, made in the process that speaks in them."""
 
-from functools import cached_property
-
 from oscine_engine.checkpoint.layout import ModelFiles
 from oscine_engine.config import FrontEnd
 from oscine_engine.port import HeardVoice
@@ -14,16 +12,16 @@ NAME = "reference"
 
 
 class Registrar:
-    """Loads the encoders of a model when the first recording comes. Raises CheckpointError for a model without them."""
+    """The encoders of a model, loaded at once: the released ones take seconds. threads: that one recording may use.
 
-    def __init__(self, files: ModelFiles) -> None:
-        self._paths = files.encoders()
+    Raises CheckpointError for a model without them.
+    """
 
-    @cached_property
-    def _encoders(self) -> Encoders:
-        return Encoders(*self._paths)
+    def __init__(self, files: ModelFiles, rules: FrontEnd, *, threads: int = 1) -> None:
+        self._rules = rules
+        self._encoders = Encoders(*files.encoders(), threads=threads)
 
-    def voice(self, rules: FrontEnd, heard: HeardVoice) -> VoicePrompt:
+    def voice(self, heard: HeardVoice) -> VoicePrompt:
         """Raises InvalidInput for a recording that makes no voice, saying why."""
         reference = Reference(NAME, heard.transcript, heard.language)
-        return register(heard.samples, heard.rate, reference, self._encoders, rules)
+        return register(heard.samples, heard.rate, reference, self._encoders, self._rules)
