@@ -4,7 +4,6 @@ Ranges are those in which the models still speak; a message names the field and 
 (an instruction, a language) is checked where the model is known.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
@@ -33,8 +32,10 @@ def within(name: str, value: float | None, least: float, most: float, *, whole: 
     kind = "a whole number" if whole else "a number"
     if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
         raise InvalidInput(f"{name}: {value!r} is not {kind}; use {least:g} to {most:g}, or leave it out")
-    if math.isnan(value) or not least <= value <= most:
-        raise InvalidInput(f"{name}: {value:g} is out of range; use {least:g} to {most:g}, or leave it out")
+    if not least <= value <= most:
+        # An integer may be longer than a float can tell, or a message should.
+        shown = f"{value:g}" if isinstance(value, float) else f"{value!s:.20}"
+        raise InvalidInput(f"{name}: {shown} is out of range; use {least:g} to {most:g}, or leave it out")
 
 
 def check_text(name: str, value: str | None) -> None:
