@@ -63,14 +63,19 @@ class Mint:
     def read(self, text: str) -> Token | None:
         """None for what is no token of this secret, or has expired."""
         payload, _, signature = text.removeprefix(PREFIX).partition(".")
-        if not text.startswith(PREFIX) or not hmac.compare_digest(signature.encode(), self._sign(payload).encode()):
+        if not text.startswith(PREFIX) or not hmac.compare_digest(_bytes(signature), _bytes(self._sign(payload))):
             return None
         key, expires = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
         return Token(key, expires) if self._clock() < expires else None
 
     def _sign(self, payload: str) -> str:
-        return _text(hmac.digest(self._secret, payload.encode(errors="surrogatepass"), hashlib.sha256))
+        return _text(hmac.digest(self._secret, _bytes(payload), hashlib.sha256))
 
 
 def _text(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _bytes(text: str) -> bytes:
+    """Of any text: what clients send may hold halves of characters."""
+    return text.encode(errors="surrogatepass")

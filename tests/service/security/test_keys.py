@@ -1,20 +1,26 @@
 """API keys and the file they stand in."""
 
+import contextlib
 import json
 import os
 import stat
 import subprocess
 import sys
-from dataclasses import replace
+import tempfile
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from oscine_engine.errors import InvalidInput
 from oscine_service.cli.main import main
 from oscine_service.security import keys
 from oscine_service.security.keys import LOOK_S, Key, KeyBook
 from oscine_service.security.principal import Grant
+
+NAMES = st.sampled_from([each.name for each in fields(Key)])
 
 
 class Clock:
@@ -133,6 +139,23 @@ def test_what_is_wrong_in_a_file_is_named(file: Path, entry: object, words: str)
     with pytest.raises(InvalidInput) as refused:
         KeyBook(file)
     assert words in str(refused.value) and str(file) in str(refused.value)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES | st.text(max_size=8), inner, max_size=6),
+    max_leaves=20,
+)
+
+
+@given(st.fixed_dictionaries({"keys": st.lists(JSON, max_size=3)}) | JSON)
+def test_whatever_a_file_holds_is_keys_or_is_refused(document: object) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "keys.json"
+        path.write_text(json.dumps(document))
+        with contextlib.suppress(InvalidInput):
+            for key in keys.read(path).values():
+                assert key.principal.name == key.name
 
 
 def test_a_file_of_something_else_is_refused(file: Path) -> None:

@@ -2,10 +2,12 @@
 
 import json
 import os
+import queue
 import re
 import signal
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +16,7 @@ from pathlib import Path
 import grpc
 import pytest
 
+from oscine_proto.oscine.v1 import speech_pb2 as pb
 from oscine_proto.oscine.v1.speech_pb2_grpc import SpeechServiceStub
 from oscine_service.security.keys import Key
 from tests.service.calls import config, text
@@ -54,10 +57,37 @@ def serving(model: Path, folder: Path, *more: str) -> Iterator[tuple[str, str, "
             process.kill()
 
 
-def fetch(address: str, path: str, key: str) -> str:
+def fetch(address: str, path: str, key: str = "") -> tuple[int, str]:
+    """Status and body."""
     request = urllib.request.Request(f"http://{address}{path}", headers={"Authorization": f"Bearer {key}"})
-    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=30) as response:
-        return str(response.read().decode())
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(request, timeout=30) as response:
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def check_drain(rpc: str, web: str, process: "subprocess.Popen[str]") -> None:
+    """Told to stop, it ends what runs, and takes nothing new at either port."""
+    metadata = (("authorization", "Bearer one"),)
+    requests: queue.SimpleQueue[pb.SynthesizeRequest | None] = queue.SimpleQueue()
+    with grpc.insecure_channel(rpc, (("grpc.enable_http_proxy", 0),)) as channel:
+        running = SpeechServiceStub(channel).Synthesize(iter(requests.get, None), metadata=metadata, timeout=PATIENCE_S)
+        requests.put(config())
+        assert next(running).HasField("started")
+        assert fetch(web, "/readyz")[0] == 200
+        process.send_signal(signal.SIGTERM)
+        while (told := fetch(web, "/readyz"))[0] == 200:  # a signal takes its time
+            pass
+        assert told[0] == 503 and "stopping" in told[1] and fetch(web, "/livez")[0] == 200
+        with pytest.raises(grpc.RpcError) as refused:
+            list(SpeechServiceStub(channel).Synthesize(iter([config()]), metadata=metadata, timeout=PATIENCE_S))
+        assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+        for request in (*text(SECRET), None):
+            requests.put(request)
+        assert [response.WhichOneof("response") for response in running][-1] == "done"
+    assert process.wait(PATIENCE_S) == 0
 
 
 def test_a_service_tells_how_it_is_and_not_what_was_said(model: Path, tmp_path: Path) -> None:
@@ -70,18 +100,18 @@ def test_a_service_tells_how_it_is_and_not_what_was_said(model: Path, tmp_path: 
             with pytest.raises(grpc.RpcError) as refused:
                 list(SpeechServiceStub(channel).Synthesize(iter([config(), *text(SECRET)]), timeout=PATIENCE_S))
             assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
-        told = fetch(web, "/metrics", "watch")
+        _, told = fetch(web, "/metrics", "watch")
         while 'oscine_engine_segments_total{engine="0"} 1.0' not in told:  # an engine tells once a second
             assert process.poll() is None
-            told = fetch(web, "/metrics", "watch")
+            _, told = fetch(web, "/metrics", "watch")
         assert 'oscine_calls_total{outcome="ok",protocol="grpc"} 1.0' in told
         assert 'oscine_refused_total{outcome="unauthenticated",protocol="grpc"} 1.0' in told
         assert re.search(r'oscine_engine_tick_seconds_count\{engine="0",stage="flow"\} [1-9]', told)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE_S) == 0
+        check_drain(rpc, web, process)
     lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
-    (ended,) = [line for line in lines if line["event"] == "call ended"]
-    assert (ended["key"], ended["outcome"], ended["characters"]) == ("anna", "ok", len(SECRET))
+    first, last = [line for line in lines if line["event"] == "call ended"]
+    for ended in (first, last):
+        assert (ended["key"], ended["outcome"], ended["characters"]) == ("anna", "ok", len(SECRET))
     assert "swordfish" not in json.dumps(lines)
 
 
