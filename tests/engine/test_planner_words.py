@@ -40,7 +40,7 @@ def test_each_segment_has_its_words(mode: Mode) -> None:
     ]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(samples, cuts)
 def test_any_cut_gives_the_same_words_in_every_mode(text: str, at: list[int]) -> None:
     for mode in Mode:

@@ -43,7 +43,7 @@ def places(path: list[tuple[int, int]]) -> list[Place]:
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.lists(st.integers(1, SOUNDS - 1), min_size=1, max_size=2), min_size=1, max_size=3),
     st.integers(1, 8),

@@ -15,7 +15,7 @@ def cut(samples: np.ndarray, places: list[int]) -> list[np.ndarray]:
     return np.split(samples, sorted(place % (len(samples) + 1) for place in places))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.lists(st.integers(0, 10**6), max_size=6), st.integers(0, 24000))
 def test_any_cut_gives_the_same_scores(places: list[int], size: int) -> None:
     whole, samples = Features(), NOISE[:size]

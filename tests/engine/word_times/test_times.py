@@ -17,7 +17,7 @@ EMBEDDED = read_front_end(None)
 NOISE = np.random.default_rng(0).normal(scale=0.1, size=40000).astype(np.float32)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     st.sampled_from(["plain", "phones"]),
     st.lists(st.sampled_from([*PIECES, "добрый ", "か"]), max_size=12),
