@@ -2,9 +2,10 @@ import math
 
 import numpy as np
 import pytest
+import soundfile
 
 from oscine_codecs import mp3, pcm
-from oscine_codecs.errors import CodecError
+from oscine_codecs.errors import CodecError, CodecMissing
 from oscine_codecs.sndfile import FlacStream, Mp3Stream
 from tests.codecs.decoders import by_ffmpeg, by_libsndfile, delay, needs_ffmpeg
 from tests.codecs.signals import RATE, Samples, snr_db, voiced
@@ -145,3 +146,10 @@ def test_what_is_no_frame_is_told(data: bytes) -> None:
     else:
         with pytest.raises(CodecError, match="not a header"):
             mp3.header(data)
+
+
+def test_a_libsndfile_without_mp3_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(soundfile, "available_formats", lambda: {"FLAC": ""})
+    FlacStream(RATE)
+    with pytest.raises(CodecMissing, match=r"libsndfile 1\.2"):
+        Mp3Stream(RATE, 64000)

@@ -103,6 +103,7 @@ async def test_the_official_client_streams(service: Service) -> None:
     )
     async with asked as response:
         assert response.headers["content-type"] == "audio/pcm"
+        assert (response.request_id or "").startswith("req_")
         assert response.headers["transfer-encoding"] == "chunked" and "content-encoding" not in response.headers
         chunks = [chunk async for chunk in response.iter_bytes()]
     assert len(chunks) > 1

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import secrets
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -57,10 +58,12 @@ def routes(front: Front, limits: Limits, calls: Calls, voices: Mapping[str, str]
         entire = not asked.stream and has_head(asked.format)
         config = Config(asked.session, SAMPLES if entire else asked.format)
         opening = _opening(front, config, limits, calls)
+        # Some clients warn where there is none.
+        headers = {"x-request-id": f"req_{secrets.token_hex(16)}"}
         if asked.events:
-            return Spoken(opening, lambda talk: _events(talk, asked.text), "text/event-stream")
+            return Spoken(opening, lambda talk: _events(talk, asked.text), "text/event-stream", headers)
         if asked.stream:
-            return Spoken(opening, lambda talk: _bytes(talk, asked.text), asked.format.media_type)
+            return Spoken(opening, lambda talk: _bytes(talk, asked.text), asked.format.media_type, headers)
         response: Spoken
 
         async def file(talk: Conversation) -> AsyncIterator[bytes]:
@@ -70,7 +73,7 @@ def routes(front: Front, limits: Limits, calls: Calls, voices: Mapping[str, str]
             response.headers["content-length"] = str(len(data))
             yield data
 
-        response = Spoken(opening, file, asked.format.media_type)
+        response = Spoken(opening, file, asked.format.media_type, headers)
         return response
 
     async def listed(request: Request) -> Response:
