@@ -5,17 +5,19 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
 
-from bench import joins
-from bench.store import measure as measure_store
+from bench import joins, registration, store
+from bench.__main__ import BENCHMARKS
 from oscine_engine.errors import InvalidInput
 
 pytest.importorskip("faster_whisper", reason="the bench extra is not installed")
 pytest.importorskip("whisper_normalizer", reason="the bench extra is not installed")
 
+from bench import cloning, quality
 from bench.cloning import Recorded, Spoken, judged
 from bench.quality import rows_of, table
 from bench.speakers import Speakers, likeness
@@ -137,8 +139,15 @@ def test_a_table_shows_what_is_known() -> None:
     assert head.count("|") == shown.count("|") and "| 4.6 % | - | 1.5 |" in shown
 
 
+@pytest.mark.parametrize("benchmark", [cloning, quality, registration, store])
+def test_keys_are_documented_and_the_list_names_the_command(benchmark: ModuleType) -> None:
+    assert benchmark.__doc__ is not None and "Keys of the printed object" in benchmark.__doc__
+    assert benchmark.__name__.removeprefix("bench.") in BENCHMARKS
+
+
+@pytest.mark.slow
 def test_a_store_is_measured_whole(tmp_path: Path) -> None:
-    found = measure_store(tmp_path, voices=5, seconds=0.2, lookups=20)
+    found = store.measure(tmp_path, voices=5, seconds=0.2, lookups=20)
     assert found["voices"] == 5 and found["added_meanwhile"] >= 1
     for name in ("find_us", "get_us", "read_us", "find_while_adding_us"):
         assert 0 < found[name]["p50"] <= found[name]["p99"] <= found[name]["max"]

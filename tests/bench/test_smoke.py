@@ -23,9 +23,7 @@ def run(*arguments: str, timeout: float = 300) -> dict[str, Any]:
     return result
 
 
-@pytest.mark.parametrize(
-    "name", [*NAMES, "chaos", "hop", "parity", "resynthesis", "cloning", "quality", "registration", "store"]
-)
+@pytest.mark.parametrize("name", [*NAMES, "chaos", "hop", "parity", "resynthesis"])
 def test_help_names_the_keys_and_the_list_names_the_command(name: str) -> None:
     told = subprocess.run([sys.executable, "-m", "bench", name, "--help"], capture_output=True, text=True, check=True)
     assert "Keys of the printed object" in told.stdout
