@@ -160,7 +160,7 @@ def devices(settings: Settings) -> Iterator[Finding]:
         free, _ = torch.cuda.mem_get_info(index)
         told = f"{name} is {about.name}, capability {about.major}.{about.minor}, {free / 2**30:.0f} GiB free"
         if about.major < 8:
-            yield fault("gpu", f"{told}: its kernels need 8.0", "use a GPU of the Ampere generation or a later one")
+            yield advice("gpu", f"{told}: none below 8.0 has been tried", "use one of the Ampere generation or later")
         else:
             yield good("gpu", told)
     if importlib.util.find_spec("triton") is None:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.metadata import version
 
 from prometheus_client import (
@@ -51,11 +52,27 @@ class Metrics:
         self.characters = counter("oscine_characters", "Characters of text that were taken")
         self.audio = counter("oscine_audio_seconds", "Seconds of speech of calls that were spoken to their end")
         self.frames = counter("oscine_frames", "Frames of audio that were handed to connections")
+        self._series: dict[str, Series] = {}
         ProcessCollector(registry=self.registry)
         Info("oscine_build", "What runs", registry=self.registry).info({"version": version("oscine")})
 
     def attend(self, visit: Visit, request: SessionRequest) -> "Count":
-        return Count(self, visit.protocol)
+        return Count(self, self._of(visit.protocol))
+
+    def _of(self, protocol: str) -> "Series":
+        """Looked up once: to find them again with each packet takes longer than to count it."""
+        found = self._series.get(protocol)
+        if found is None:
+            found = self._series[protocol] = Series(
+                protocol,
+                self.open.labels(protocol),
+                self.lasted.labels(protocol),
+                self.first_packet.labels(protocol),
+                self.characters.labels(protocol),
+                self.audio.labels(protocol),
+                self.frames.labels(protocol),
+            )
+        return found
 
     def turned_away(self, protocol: str, code: str) -> None:
         """A call was refused at the door, before it was anybody's."""
@@ -67,35 +84,47 @@ class Metrics:
         return generate_latest(self.registry)
 
 
+@dataclass(frozen=True, slots=True)
+class Series:
+    """What is counted of one protocol, but for what is counted by outcome."""
+
+    protocol: str
+    open: Gauge
+    lasted: Histogram
+    first_packet: Histogram
+    characters: Counter
+    audio: Counter
+    frames: Counter
+
+
 class Count:
     """One call's attendant."""
 
-    def __init__(self, metrics: Metrics, protocol: str) -> None:
-        self._metrics, self._protocol = metrics, protocol
+    def __init__(self, metrics: Metrics, series: Series) -> None:
+        self._metrics, self._series = metrics, series
         self._began = metrics.clock()
         self._first_text: float | None = None
         self._sounded = False
-        metrics.open.labels(protocol).inc()
+        series.open.inc()
 
     def text(self, characters: int) -> None:
         if self._first_text is None and characters:
             self._first_text = self._metrics.clock()
-        self._metrics.characters.labels(self._protocol).inc(characters)
+        self._series.characters.inc(characters)
 
     def sent(self, samples: int, frames: int) -> None:
         if not self._sounded:
             self._sounded = True
             if self._first_text is not None:
-                waited = self._metrics.clock() - self._first_text
-                self._metrics.first_packet.labels(self._protocol).observe(waited)
-        self._metrics.frames.labels(self._protocol).inc(frames)
+                self._series.first_packet.observe(self._metrics.clock() - self._first_text)
+        self._series.frames.inc(frames)
 
     def ended(self, stats: Stats | None, error: BaseException | None) -> None:
-        metrics, word = self._metrics, outcome(stats, error)
-        metrics.open.labels(self._protocol).dec()
-        metrics.calls.labels(self._protocol, word).inc()
+        metrics, series, word = self._metrics, self._series, outcome(stats, error)
+        series.open.dec()
+        metrics.calls.labels(series.protocol, word).inc()
         if error is not None and not self._sounded and word != VANISHED:
-            metrics.refused.labels(self._protocol, word).inc()
-        metrics.lasted.labels(self._protocol).observe(metrics.clock() - self._began)
+            metrics.refused.labels(series.protocol, word).inc()
+        series.lasted.observe(metrics.clock() - self._began)
         if stats is not None:
-            metrics.audio.labels(self._protocol).inc(stats.audio_s)
+            series.audio.inc(stats.audio_s)
