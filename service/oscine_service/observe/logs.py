@@ -112,5 +112,7 @@ def _fields(record: logging.LogRecord) -> dict[str, Any]:
 
 
 def _shown(value: Any) -> str:
+    """In quotes if it would not be one word: what clients call themselves must not look like a line of ours."""
     text = f"{value:.4g}" if isinstance(value, float) else str(value)
-    return json.dumps(text, ensure_ascii=False) if not text or any(c.isspace() or c == '"' for c in text) else text
+    plain = text and all(each.isprintable() and not each.isspace() and each != '"' for each in text)
+    return text if plain else json.dumps(text)

@@ -48,6 +48,8 @@ def test_people_read_the_fields_behind_the_event(written: Callable[[], str]) -> 
     logs.set_up("info", "text")
     logs.event(log, logging.WARNING, "call ended", voice="anna b", seconds=1.23456, key="")
     assert written().endswith('WARNING oscine.test: call ended voice="anna b" seconds=1.235 key=""\n')
+    logs.event(log, logging.WARNING, "call ended", voice="x\n2026 ERROR \x1b[31m")
+    assert written().endswith('call ended voice="x\\n2026 ERROR \\u001b[31m"\n')
 
 
 @pytest.mark.usefixtures("written")
