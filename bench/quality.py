@@ -1,11 +1,12 @@
 """How good is the speech? One table: python -m bench quality [LIST ...] [--json]
 
 Every voice says every line of a list in every mode, many at a time, which changes nothing that is said. Without LIST:
-`bench/sentences`, each voice in its own language. A LIST has the forms that `oscine batch` takes; of one in that of
-Seed-TTS (`id|transcript|recording|text`, as its `meta.lst`) each line is said in the voice of its own recording, which
-makes one row a mode. Objects may ask for a speed or an instruction. Nothing is chosen or tried again; a line that fails
-counts as wholly wrong. Modes: `whole` sentences, `interleaved`, `auto`, and `sound`, whole sentences of which the model
-has heard the sound of the recording and not its words (the cross-lingual form).
+`bench/sentences`. Voices say lists of their own language; those named with --voice say every LIST. A LIST has the forms
+that `oscine batch` takes; of one in that of Seed-TTS (`id|transcript|recording|text`, as its `meta.lst`) each line is
+said in the voice of its own recording, which makes one row a mode. Objects may ask for a speed or an instruction.
+Nothing is chosen or tried again; a line that fails counts as wholly wrong. Modes: `whole` sentences, `interleaved`,
+`auto`, and `sound`, whole sentences of which the model has heard the sound of the recording and not its words (the
+cross-lingual form).
 
 Keys of the printed object: `benchmark`, `model`, `host`, `seed`, and `rows`, of each:
 
@@ -32,7 +33,7 @@ import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -88,28 +89,47 @@ class Row:
 
 
 def rows_of(
-    paths: Sequence[Path], voices: Mapping[str, Language], modes: Sequence[str], limit: int | None
+    paths: Sequence[Path],
+    voices: Mapping[str, Language],
+    modes: Sequence[str],
+    limit: int | None,
+    *,
+    foreign: bool = False,
 ) -> Iterator[Row]:
-    """Of each list, voice and mode. Raises InvalidInput for a list in a language that no voice has."""
-    for path in paths:
+    """Of each list, voice and mode. foreign: voices say lists of other languages, too.
+
+    Raises InvalidInput for a list in a language that no voice has.
+    """
+    for path, name in zip(paths, names(paths), strict=True):
         lines = tuple(lists.read(path)[:limit])
         language = language_of(" ".join(line.text for line in lines))
         if any((line.recording is None) != (lines[0].recording is None) for line in lines):
             raise InvalidInput(f"{path}: some lines have recordings and some have none; make two lists of it")
         own = lines[0].recording is not None
-        speakers = [None] if own else [name for name, spoken in voices.items() if spoken == language]
+        speakers = [None] if own else [each for each, spoken in voices.items() if foreign or spoken == language]
         if not speakers:
             raise InvalidInput(f"{path}: the model has no voice of its language ({language}); name one with --voice")
         for voice in speakers:
             for mode in modes:
-                yield Row(path.stem, voice, language, mode, lines)
+                yield Row(name, voice, language, mode, lines)
+
+
+def names(paths: Sequence[Path]) -> list[str]:
+    """What lists are called: as short as tells them apart (Seed-TTS calls each of its `meta.lst`)."""
+    for called in (lambda path: path.stem, lambda path: f"{path.parent.name}/{path.stem}", str):
+        found = [called(path) for path in paths]
+        if len(set(found)) == len(found):
+            return found
+    raise InvalidInput("the same list is named twice; name it once")
 
 
 def jobs_of(rows: Sequence[Row], seed: int) -> Iterator[Job]:
     for row in rows:
         for line in row.lines:
             mode, cross_lingual = MODES[row.mode]
-            ask = partial(request, line, voice=row.voice, mode=mode, seed=seed, cross_lingual=cross_lingual)
+            # The row says who speaks, and how; the line may ask for anything else.
+            plain = replace(line, voice=None, mode=None, seed=None)
+            ask = partial(request, plain, voice=row.voice, mode=mode, seed=seed, cross_lingual=cross_lingual)
             yield Job(f"{row.name} {line.id}", line.text, ask)
 
 
@@ -277,8 +297,9 @@ def measure(options: argparse.Namespace, model: Path | None) -> dict[str, Any]:
                 if missing := [name for name in options.voice if name not in known]:
                     raise InvalidInput(f"there is no voice {missing[0]!r}; this model has {', '.join(known)}")
                 known = {name: known[name] for name in options.voice}
+            foreign = bool(options.voice and options.lists)
             paths = options.lists or [SENTENCES / f"{language}.txt" for language in dict.fromkeys(known.values())]
-            rows = list(rows_of(paths, known, options.mode or list(MODES)[:2], options.limit))
+            rows = list(rows_of(paths, known, options.mode or list(MODES)[:2], options.limit, foreign=foreign))
             return rows, await spoken(engine, rows, options.seed, together), engine.sample_rate
 
     rows, said, rate = asyncio.run(run())

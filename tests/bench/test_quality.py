@@ -19,7 +19,7 @@ pytest.importorskip("whisper_normalizer", reason="the bench extra is not install
 
 from bench import cloning, quality
 from bench.cloning import Recorded, Spoken, judged
-from bench.quality import rows_of, table
+from bench.quality import jobs_of, names, rows_of, table
 from bench.speakers import Speakers, likeness
 
 RATE = 24000
@@ -124,11 +124,22 @@ def test_lists_become_rows_of_voices_and_modes(tmp_path: Path) -> None:
         *("seed recordings whole", "seed recordings auto"),
     ]
     assert [len(row.lines) for row in rows] == [2] * 6 and rows[-1].language == "zh"
+    foreign = list(rows_of(paths[:1], {"bao": "zh"}, ["whole"], None, foreign=True))
+    assert [(row.voice, row.language) for row in foreign] == [("bao", "en")]
+    assert [job.name for job in jobs_of(foreign, 0)] == [f"en bao whole 00000{n}" for n in (1, 2, 3)]
     with pytest.raises(InvalidInput, match="no voice"):
         list(rows_of(paths[:1], {"bao": "zh"}, ["whole"], None))
     (tmp_path / "mixed").write_text('{"text": "a", "recording": "a.wav"}\n{"text": "b"}\n')
     with pytest.raises(InvalidInput, match="two lists"):
         list(rows_of([tmp_path / "mixed"], {"ann": "en"}, ["whole"], None))
+
+
+def test_lists_are_called_by_what_tells_them_apart() -> None:
+    assert names([Path("a/en.txt"), Path("a/zh.txt")]) == ["en", "zh"]
+    assert names([Path("seed/en/meta.lst"), Path("seed/zh/meta.lst")]) == ["en/meta", "zh/meta"]
+    assert names([Path("a/en/meta.lst"), Path("b/en/meta.lst")]) == ["a/en/meta.lst", "b/en/meta.lst"]
+    with pytest.raises(InvalidInput, match="twice"):
+        names([Path("a"), Path("a")])
 
 
 def test_a_table_shows_what_is_known() -> None:
