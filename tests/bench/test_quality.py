@@ -10,17 +10,12 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from bench import joins, registration, store
+from bench import cloning, joins, quality, registration, store
 from bench.__main__ import BENCHMARKS
-from oscine_engine.errors import InvalidInput
-
-pytest.importorskip("faster_whisper", reason="the bench extra is not installed")
-pytest.importorskip("whisper_normalizer", reason="the bench extra is not installed")
-
-from bench import cloning, quality
 from bench.cloning import Recorded, Spoken, judged
 from bench.quality import jobs_of, names, rows_of, table
 from bench.speakers import Speakers, likeness
+from oscine_engine.errors import InvalidInput
 
 RATE = 24000
 
