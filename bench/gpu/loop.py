@@ -36,7 +36,6 @@ from oscine_engine.runtime.core import Core
 from oscine_engine.runtime.device import Device, DeviceLimits
 from oscine_engine.runtime.graphs import Inputs
 from oscine_engine.runtime.stream import Stream
-from oscine_engine.runtime.trace import Ticked, Trace
 from oscine_engine.scheduler.views import Stage, Tick
 
 MOST_HOST_MS = 0.3
@@ -92,7 +91,12 @@ class Talk:
             self.taken = sent
 
 
-def make(options: argparse.Namespace, events: list[Trace], clock: Callable[[], float]) -> Device:
+def busy(core: Core) -> float:
+    """Seconds of all ticks so far."""
+    return sum(counts.read().total for counts in core.tally.ticks)
+
+
+def make(options: argparse.Namespace, clock: Callable[[], float]) -> Device:
     device = "cuda" if torch.cuda.is_available() and not options.null else "cpu"
     config = synthetic.SMALL if options.tiny or options.null else synthetic.FULL
     rules = dataclasses.replace(config.text, min_token_text_ratio=RATIO, max_token_text_ratio=RATIO)
@@ -107,7 +111,6 @@ def make(options: argparse.Namespace, events: list[Trace], clock: Callable[[], f
         device,
         precision="float32" if options.null else options.precision,
         graphed=True,
-        observe=events.append,
         costs=null.COSTS if options.null else None,
         clock=clock,
     )
@@ -127,11 +130,10 @@ def steps(device: Device) -> Iterator[Any]:
 
 
 def drive(options: argparse.Namespace) -> bool:
-    events: list[Trace] = []
     unreal = null.Clock(options.side_by_side) if options.null else None
     clock = unreal or time.monotonic
     timer = time.thread_time if unreal else time.perf_counter
-    device = make(options, events, clock)
+    device = make(options, clock)
     watch = Stopwatch(timer)
     # Before anything is captured: runners keep the bound method.
     watch.wrap(torch.cuda.CUDAGraph, "replay", "launch")
@@ -176,7 +178,7 @@ def drive(options: argparse.Namespace) -> bool:
     talks = [Talk(core, seed, voice) for seed in range(options.streams)]
     start = clock()
     rows: list[Turn] = []
-    audio, measured_from = 0, 0.0
+    audio, measured_from, busy_before = 0, 0.0, 0.0
     profile = cProfile.Profile(timer) if options.profile else None
     while (now := clock() - start) < WARM_S + options.seconds:
         for place, talk in enumerate(talks):
@@ -184,8 +186,8 @@ def drive(options: argparse.Namespace) -> bool:
                 talk.go_on()
         if now > WARM_S and not measured_from:
             measured_from, audio = now, sum(talk.stream.listener.sent for talk in talks)
+            busy_before = busy(core)
             rows.clear()
-            events.clear()
         watch.taken()
         last.clear()
         if profile and measured_from:
@@ -203,8 +205,7 @@ def drive(options: argparse.Namespace) -> bool:
     sound = (sum(talk.stream.listener.sent for talk in talks) - audio) / device.sample_rate
     count = sum(len(row.stages) for row in rows)
     print(f"{sound / seconds:.1f} s of sound a second, {count / seconds:.0f} ticks a second")
-    ticks = [event for event in events if isinstance(event, Ticked)]
-    print(f"device busy {sum(tick.wall_s for tick in ticks) / seconds:.0%} of the time, by its ticks' own accounts")
+    print(f"device busy {(busy(core) - busy_before) / seconds:.0%} of the time, by its ticks' own accounts")
     if unreal:
         print(f"choices {unreal.choices.hexdigest()[:16]}")
     if profile:

@@ -128,7 +128,7 @@ class SegmentGuard:
         if self._silence.passes(speech_id):
             self._passed.append(len(self._ids))
 
-    def goes_on(self, ids: Sequence[int]) -> list[int] | None:
+    def goes_on(self, ids: list[int]) -> list[int] | None:
         """As `said`, in a fraction of its time, for a sentence that has not ended: None if there is more to look at.
 
         Then `said` is to be asked. Mostly there is not: new ids are neither silent nor such as were said of late.
@@ -137,16 +137,17 @@ class SegmentGuard:
         count = len(mine)
         if self._cleared != count or self._given != len(passed):
             return None
-        new = list(ids[count:])
+        new = ids[count:]
         last_said, silent = self._last_said, self.rules.silent_ids
         for speech_id in new:
-            if speech_id in silent or count + 1 - last_said.get(speech_id, -LONGEST_PERIOD) <= LONGEST_PERIOD:
-                return None
             count += 1
+            if speech_id in silent or count - last_said.get(speech_id, -LONGEST_PERIOD) <= LONGEST_PERIOD:
+                return None
             mine.append(speech_id)
             passed.append(count)
             last_said[speech_id] = self._cleared = count
-            self._suspected, self._silence.run = None, 0
+            self._suspected = None
+            self._silence.run = 0
         self._given = len(passed)
         return new
 

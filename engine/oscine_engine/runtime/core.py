@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,11 +55,10 @@ class Bounds:
     max_waiting_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Taken:
+class _Taken(NamedTuple):
     """A tick that was taken, and by when it was begun. guesses: that a step of the language model was to have.
 
-    cpu_s: of this thread, up to when it was let go.
+    seeds, cpu_s: for an observer; the latter of this thread, up to when it was let go.
     """
 
     stage: Stage
@@ -338,22 +337,26 @@ class Core:
         rows, context = self._size(tick, members, views)
         building = {id(s.lane.voice) for s in members if s.lane.voice.prefix is None} if stage is Stage.FLOW else ()
         guesses = self.costs.best_guesses(len(members)) if stage is Stage.LM else None
-        began, cpu = self._clock(), time.thread_time()
+        cpu = 0.0 if self.observe is None else time.thread_time()
+        began = self._clock()
         outcomes = self._attempt(stage, members, guesses)
         failed = isinstance(outcomes, Exception)
         if isinstance(outcomes, Exception):
             outcomes = [self._alone(stage, stream, outcomes, len(members)) for stream in members]
-        seeds = tuple([stream.options.seed for stream in members]) if self.observe is not None else ()
-        cpu_s = time.thread_time() - cpu
-        self._under_way.append(_Taken(stage, len(members), rows, context, guesses, seeds, began, cpu_s))
+        seeds: tuple[int, ...] = ()
+        if self.observe is not None:
+            seeds, cpu = tuple([stream.options.seed for stream in members]), time.thread_time() - cpu
+        self._under_way.append(_Taken(stage, len(members), rows, context, guesses, seeds, began, cpu))
         if failed or stage is not Stage.FLOW or not self.stages.flow.pending:
             self._account(self._clock(), learn=not failed)
+        reading = stage is Stage.LM
         for stream, outcome in zip(members, outcomes, strict=True):
             if isinstance(outcome, int):
-                if stage is not Stage.LM:
-                    stream.view = on(stream.view, 0, outcome)
-                elif stream.view.ids_left:
-                    stream.view = on(stream.view, outcome, 0)
+                view = stream.view
+                if not reading:
+                    stream.view = on(view, 0, outcome)
+                elif view.ids_left:
+                    stream.view = on(view, outcome, 0)
                 continue
             self._touch(stream)
             if stage is Stage.LM and not stream.read:
@@ -369,13 +372,11 @@ class Core:
     def _account(self, now: float, *, learn: bool = True) -> None:
         """All ticks under way are over: learn from what they took, and tell of it."""
         ticks, self._under_way = self._under_way, []
-        spent = now - ticks[0].began
-        shares = [1.0]
+        taken = [now - ticks[0].began]
         if len(ticks) > 1:
             expected = [self.costs.tick_s(tick.stage, tick.rows, tick.context, tick.guesses) for tick in ticks]
-            shares = [seconds / sum(expected) for seconds in expected]
-        for tick, share in zip(ticks, shares, strict=True):
-            seconds = spent * share
+            taken = [taken[0] * seconds / sum(expected) for seconds in expected]
+        for tick, seconds in zip(ticks, taken, strict=True):
             self.tally.ticked(tick.stage, tick.streams, seconds)
             if learn:
                 self.costs = self.costs.observed(tick.stage, tick.rows, tick.context, seconds, tick.guesses)
@@ -388,7 +389,7 @@ class Core:
     def _size(self, tick: Tick, members: Sequence[Stream], views: Sequence[StreamView]) -> tuple[int, int]:
         """Rows and context of a tick; streams that wait for one voice share its row."""
         if tick.stage is Stage.LM:
-            return sum(views[place].lm_rows for place in tick.members), 0
+            return sum([views[place].lm_rows for place in tick.members]), 0
         if tick.stage is Stage.VOCODER:
             return len(members), 0
         frames: dict[int, int] = {}

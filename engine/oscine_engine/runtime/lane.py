@@ -60,13 +60,14 @@ class Lane:
 
     credit: samples that may still be made ready, besides those of one more chunk, before the listener takes some; below
     0 no chunk begins. calm: so many ids may be said, since its prospect was told, until anything else in that changes
-    than the ids left.
+    than the ids left. read: what the language model is at as long as it is not below 0.
     """
 
     voice: CachedVoice
     segments: deque[Segment] = field(default_factory=deque)
     credit: int = 0
     calm: int = -1
+    read: Segment | None = None
 
     @property
     def held(self) -> bool:

@@ -106,8 +106,10 @@ class Stages:
         voice, segment = lane.voice, lane.solving
         mask, rows, build = 0, 1, 0
         if (reading := lane.reading) is not None:
-            mask, rows = LM, reading.lm.num_ready
+            mask, rows, lane.read = LM, reading.lm.num_ready, reading
             lane.calm = reading.ahead_left - 1 if reading.lm.plain else -1
+        else:
+            lane.calm = -1
         if voice.prefix is None:
             build = self.voices.steps_left(voice)
             mask |= FLOW
@@ -240,7 +242,7 @@ class Stages:
 
     def read(self, lanes: Sequence[Lane], guesses: int | None = None) -> list[Heard]:
         """One language model step, with so many guesses, for every lane that has one to take."""
-        segments = [lane.reading for lane in lanes]
+        segments = [lane.read if lane.calm >= 0 else lane.reading for lane in lanes]
         self.lm.step([segment.lm for segment in segments if segment is not None], guesses)
         outcomes: list[Heard] = []
         for lane, segment in zip(lanes, segments, strict=True):

@@ -43,7 +43,10 @@ class CostModel:
     def __post_init__(self) -> None:
         if not 0.0 <= self.context_s < math.inf:
             raise CostError(f"a frame of context cannot cost {self.context_s} s")
-        if len(self.correction) != 3 or not all(CORRECTION[0] <= each <= CORRECTION[1] for each in self.correction):
+        least, most = CORRECTION
+        lm, flow, vocoder = self.correction
+        # Spelt out, since a model is made for every tick.
+        if not (least <= lm <= most and least <= flow <= most and least <= vocoder <= most):
             raise CostError(f"corrections lie within {CORRECTION}: {self.correction}")
 
     @property
@@ -116,10 +119,10 @@ class CostModel:
         if not (expected > 0.0 and 0.0 < seconds < math.inf):
             return self
         surprise = min(max(math.log(seconds / expected), -SURPRISE), SURPRISE)
-        factors = list(self.correction)
-        moved = factors[stage] * math.exp(LEARNING_RATE * surprise)
-        factors[stage] = min(max(moved, CORRECTION[0]), CORRECTION[1])
-        correction = (factors[0], factors[1], factors[2])
+        lm, flow, vocoder = self.correction
+        moved = self.correction[stage] * math.exp(LEARNING_RATE * surprise)
+        moved = min(max(moved, CORRECTION[0]), CORRECTION[1])
+        correction = ((moved, flow, vocoder), (lm, moved, vocoder), (lm, flow, moved))[stage]
         return CostModel(self.lm, self.flow, self.vocoder, self.context_s, correction, self.guesses)
 
     def to_json(self) -> dict[str, Any]:

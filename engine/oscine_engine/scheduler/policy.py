@@ -138,6 +138,19 @@ class _Batch:
         table, end = curve.table, len(curve.table)
         rows, context, seconds = self._rows, self._context, self.seconds
         priced, reading = price < math.inf, stage is Stage.LM
+        if not priced:
+            # Mostly all fit in: curves do not fall, so whoever comes before the last does then, too.
+            ready = [place for place in places if stage in views[place].ready]
+            seats = rows + (sum([views[place].lm_rows for place in ready]) if reading else len(ready))
+            if context_s:
+                context += sum([views[place].context_frames for place in ready])
+            alone = table[seats] if seats < end else curve(seats)
+            longer = (alone + context_s * context) * factor
+            if ready and longer <= limit_s:
+                self._rows, self._context, self.seconds = seats, context, longer
+                members += ready
+                return
+            context = self._context
         for place in places:
             view = views[place]
             if stage not in view.ready:
