@@ -17,6 +17,7 @@ from oscine_service.config.model import Settings
 from oscine_service.conversation import Calls
 from oscine_service.entrance import Entrance
 from oscine_service.grpc.server import serving as serving_grpc
+from oscine_service.http import openai, openai_names
 from oscine_service.http.app import application
 from oscine_service.http.server import serving as serving_http
 from oscine_service.limits import Limits
@@ -62,8 +63,10 @@ class House:
 @asynccontextmanager
 async def house(checkpoint: Checkpoint, settings: Settings) -> AsyncIterator[House]:
     entrance, limits, calls = Entrance(settings), Limits(), Calls()
+    engine = Engine(checkpoint, EngineSettings(max_streams=4, utilisation=math.inf, session=limits.session))
+    speech = openai.routes(engine, limits, calls, openai_names.mapping(settings.server.openai_voices))
     async with (
-        Engine(checkpoint, EngineSettings(max_streams=4, utilisation=math.inf, session=limits.session)) as engine,
+        engine,
         entrance.before(engine, lambda: []),
         serving_grpc(
             engine,
@@ -76,7 +79,7 @@ async def house(checkpoint: Checkpoint, settings: Settings) -> AsyncIterator[Hou
             credentials=entrance.credentials(),
         ) as grpc_server,
         serving_http(
-            entrance.around(application(engine, limits, calls, routes=entrance.routes())),
+            entrance.around(application(engine, limits, calls, routes=[*speech, *entrance.routes()])),
             "127.0.0.1",
             0,
             limits=limits,

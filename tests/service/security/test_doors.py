@@ -1,7 +1,7 @@
 """Both doors of a service with keys, as clients meet them."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -28,6 +28,7 @@ NO_DIGEST = "0" * 64
 KEYS = {
     "one": Key("anna", NO_DIGEST, owner="anna"),
     "few": Key("few", NO_DIGEST, characters_per_minute=20),
+    "web": Key("web", NO_DIGEST, characters_per_minute=20),
     "single": Key("single", NO_DIGEST, streams=1),
     "other": Key("other", NO_DIGEST, voices=("somebody",)),
     "watch": Key("watch", NO_DIGEST, grants=("metrics",)),
@@ -196,6 +197,21 @@ async def test_pages_of_others_are_refused_and_those_that_may_call_are_let_read(
     assert headers["access-control-allow-origin"] == PAGE and "POST" in headers["access-control-allow-methods"]
     status, headers, _ = await guarded.fetch("/metrics", {"Origin": PAGE})
     assert status == 401 and headers["access-control-allow-origin"] == PAGE, "a page may read why"
+
+
+async def test_what_is_granted_counts_over_http_as_well(guarded: House) -> None:
+    async def say(key: str) -> tuple[int, Mapping[str, str], bytes]:
+        body = json.dumps({"model": "oscine", "input": "Hello there, all of you.", "voice": "synthetic"}).encode()
+        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        return await guarded.fetch("/v1/audio/speech", headers, method="POST", body=body)
+
+    status, _, sound = await say("web")
+    assert status == 200 and len(sound) > 4800, sound[:300]
+    status, headers, body = await say("web")
+    told = json.loads(body)["error"]
+    assert status == 429 and told["code"] == "quota_exceeded" and 0 < int(headers["retry-after"]) <= 60
+    status, _, body = await say("other")
+    assert status == 403 and "somebody" in body.decode()
 
 
 async def test_a_body_that_is_too_large_is_not_read(guarded: House) -> None:
