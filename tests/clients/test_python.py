@@ -40,7 +40,7 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_both_clients_hear_the_same_however_the_text_is_given(service: Service) -> None:
-    text = "One sentence. And another one."
+    text = "So we stay."
     heard: list[bytes] = []
 
     def speak() -> None:
@@ -106,29 +106,29 @@ async def test_an_interrupted_call_tells_what_was_heard_and_a_closed_one_is_gone
     def interrupt() -> None:
         with oc.Client(service.address) as client:
             with client.open(PCM) as call:
-                call.append(LONG * 8)
+                call.append(LONG * 4)
                 for event in call:
                     if isinstance(event, oc.Audio) and event.sequence == 0:
                         call.played(100)
                         call.cancel()
                 assert event == oc.Cancelled(100)
             with client.open(PCM) as call:
-                call.append(LONG * 8)
+                call.append(LONG * 4)
                 assert next(event for event in call if isinstance(event, oc.Audio))
             # Leaving the loop over speak does the same.
-            for event in client.speak(LONG * 8, PCM):
+            for event in client.speak(LONG * 4, PCM):
                 if isinstance(event, oc.Audio):
                     break
 
     await away(interrupt)
     async with oc.AsyncClient(service.address) as client:
         async with client.open(PCM) as call:
-            await call.append(LONG * 8)
+            await call.append(LONG * 4)
             async for event in call:
                 if isinstance(event, oc.Audio) and event.sequence == 0:
                     await call.cancel()
             assert isinstance(event, oc.Cancelled) and event.heard_samples > 0
-        async with contextlib.aclosing(client.speak(LONG * 8, PCM)) as events:
+        async with contextlib.aclosing(client.speak(LONG * 4, PCM)) as events:
             async for event in events:
                 if isinstance(event, oc.Audio):
                     break
@@ -219,7 +219,7 @@ async def test_threads_that_send_end_with_their_calls(service: Service) -> None:
     await away(speak)
 
 
-@pytest.mark.parametrize("protocol", ["grpc", "ws"])
+@pytest.mark.parametrize("protocol", ["grpc", pytest.param("ws", marks=pytest.mark.slow)])
 async def test_the_example_speaks_what_a_model_writes(service: Service, tmp_path: Path, protocol: str) -> None:
     """A model that writes into a pipe, slowly and in pieces."""
     model = "import time\nfor word in 'It will rain. ', 'So we stay.': print(word, end='', flush=True); time.sleep(.1)"

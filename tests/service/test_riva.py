@@ -79,21 +79,21 @@ def refused(code: grpc.StatusCode, reason: str) -> Iterator[None]:
 
 
 async def test_whole_and_streamed_are_the_same_and_echo_their_id(service: Service) -> None:
-    asked = request("It will rain in the evening.", id=pb.RequestId(value="7"))
+    asked = request("It will rain.", id=pb.RequestId(value="7"))
     whole = await service.stub.Synthesize(asked)
     streamed = await speak(service, asked)
     assert len(streamed) > 1 and {each.id.value for each in (whole, *streamed)} == {"7"}
     assert_alike(b"".join(each.audio for each in streamed), whole.audio)
     assert len(whole.audio) % 2 == 0 and not whole.audio.startswith(b"RIFF")
-    faster = await service.stub.Synthesize(request("It will rain in the evening.", sample_rate_hz=44100))
+    faster = await service.stub.Synthesize(request("It will rain.", sample_rate_hz=44100))
     assert len(faster.audio) == pytest.approx(2 * len(whole.audio), rel=0.01)
 
 
 @pytest.mark.parametrize("encoding", [pb.FLAC, pb.OGGOPUS, pb.MULAW, pb.ALAW])
 async def test_every_encoding_is_what_its_name_says(service: Service, encoding: pb.AudioEncoding) -> None:
     asked = {"sample_rate_hz": 24000, "encoding": encoding}
-    plain = pcm.decode((await service.stub.Synthesize(request("It will rain.", sample_rate_hz=24000))).audio)
-    sound = (await service.stub.Synthesize(request("It will rain.", **asked))).audio
+    plain = pcm.decode((await service.stub.Synthesize(request("Hm.", sample_rate_hz=24000))).audio)
+    sound = (await service.stub.Synthesize(request("Hm.", **asked))).audio
     if encoding in (pb.MULAW, pb.ALAW):
         subtype = "ULAW" if encoding == pb.MULAW else "ALAW"
         heard, rate = soundfile.read(io.BytesIO(sound), samplerate=24000, channels=1, format="RAW", subtype=subtype)
@@ -106,9 +106,9 @@ async def test_every_encoding_is_what_its_name_says(service: Service, encoding: 
 
 async def test_requests_are_spoken_in_a_row_with_blanks_between_them(service: Service) -> None:
     """Pipecat's stitched mode: one call, sentences and pieces of sentences, each stripped."""
-    pieces = [request(text) for text in ("So we stay", "at home.", "And read.")]
+    pieces = [request(text) for text in ("So we", "stay.", "And read.")]
     together = b"".join(each.audio for each in await speak(service, *pieces))
-    written = await speak(service, request("So we stay at home."), request("And read."))
+    written = await speak(service, request("So we stay."), request("And read."))
     assert_alike(together, b"".join(each.audio for each in written))
     # A client may leave out what it has said once.
     short = await speak(service, pieces[0], *(pb.SynthesizeSpeechRequest(text=each.text) for each in pieces[1:]))
@@ -172,9 +172,9 @@ async def test_ssml_is_spoken_and_its_tags_are_not(service: Service) -> None:
 
 
 async def test_a_bad_request_loses_nothing_that_was_accepted(service: Service) -> None:
-    good = request("So we stay at home.")
+    good = request("So we stay.")
     alone = b"".join(each.audio for each in await speak(service, good))
-    for bad in (request("More.", voice_name="heart"), request("<speak>More."), request("More.", sample_rate_hz=8000)):
+    for bad in (request("<speak>More."), request("More.", sample_rate_hz=8000)):
         heard = b""
         with refused(grpc.StatusCode.INVALID_ARGUMENT, ""):
             async for response in service.stub.SynthesizeOnline(iter((good, bad))):
