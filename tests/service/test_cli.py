@@ -220,7 +220,7 @@ def test_a_machine_without_libopus_is_told_what_to_install(model: Path, tmp_path
         assert process.stdout is not None
         assert process.stdout.readline().startswith(b"serving on")
         process.terminate()
-        assert "only PCM16" in (line := next(lines(process))) and "libopus0" in line
+        assert "Opus is not served" in (line := next(lines(process))) and "libopus0" in line
 
 
 def lines(process: "subprocess.Popen[bytes]") -> Iterator[str]:

@@ -60,7 +60,7 @@ async def serve(settings: Settings) -> None:
     try:
         opus.require()
     except CodecMissing as error:
-        print(f"oscine: only PCM16 is served: {error}", file=sys.stderr, flush=True)
+        print(f"oscine: Opus is not served: {error}", file=sys.stderr, flush=True)
     check_address(server.host, server.port)
     if server.http_port is not None:
         check_address(server.host, server.http_port, "--http-port")

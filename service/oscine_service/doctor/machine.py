@@ -41,7 +41,7 @@ def codecs(settings: Settings) -> Iterator[Finding]:
     try:
         opus.require()
     except CodecMissing:
-        yield fault("opus", "the library is missing: only PCM and G.711 can be sent", "apt-get install libopus0")
+        yield fault("opus", "the library is missing: no Opus can be sent", "apt-get install libopus0")
     else:
         yield good("opus", "the library is there")
     if shutil.which("ffmpeg") is None:
