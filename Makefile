@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PROTO_VENV := $(VENV)/proto
 
-.PHONY: help demo serve test lint format proto bench clean
+.PHONY: help demo serve test lint format proto promise bench clean
 .DELETE_ON_ERROR:
 
 help:
@@ -34,10 +34,16 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/licences.py
+	$(BIN)/buf lint proto
+	$(BIN)/buf breaking proto --against proto/promised.binpb
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# What clients are promised from now on: run it with a release, never to silence `make lint`.
+promise: $(VENV)/.dev
+	$(BIN)/buf build proto --path proto/oscine_proto/oscine/v1 --exclude-source-info -o proto/promised.binpb
 
 bench: $(VENV)/.bench
 	@$(BIN)/python -m bench $(or $(ARGS),first_packet)
