@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oscine_codecs import pcm
-from oscine_codecs.errors import CodecError, CodecMissing
+from oscine_codecs.errors import CodecError, CodecFailed, CodecMissing
 
 SAMPLE_RATES = (8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000)
 MIN_BITRATE, MAX_BITRATE = 8000, 256000
@@ -34,8 +34,8 @@ def available() -> bool:
 class AacStream:
     """`push` samples, then `finish` once; `close` instead, for a stream that is given up.
 
-    Raises CodecMissing without FFmpeg, and CodecError for a sample rate or bit rate that AAC does not have, or where
-    FFmpeg fails, with its reason.
+    Raises CodecMissing without FFmpeg, CodecError for a sample rate or bit rate that AAC does not have, and CodecFailed
+    where FFmpeg fails, with its reason.
     """
 
     def __init__(self, sample_rate: int, bitrate: int) -> None:
@@ -49,16 +49,16 @@ class AacStream:
         source = ["-f", "f32le", "-ar", str(sample_rate), "-ac", "1", "-i", "pipe:0"]
         coding = ["-c:a", "aac", "-b:a", str(bitrate), "-bitexact", "-flush_packets", "1", "-f", "adts", "pipe:1"]
         quick = ["-nostdin", "-v", "error", "-threads", "1", "-probesize", "32", "-analyzeduration", "0"]
-        self._process = subprocess.Popen(
-            [program, *quick, *source, *coding],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-        )
+        pipe = subprocess.PIPE
+        try:
+            self._process = subprocess.Popen(
+                [program, *quick, *source, *coding], stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0
+            )
+        except OSError as error:
+            raise CodecFailed(f"FFmpeg could not be started ({error.strerror}); ask for MP3 or Opus") from error
         weakref.finalize(self, _end, self._process)
-        for pipe in (self._input, self._output):
-            os.set_blocking(pipe.fileno(), False)
+        for end in (self._input, self._output):
+            os.set_blocking(end.fileno(), False)
         self._frames = Frames()
         self._rest = np.zeros(0, np.float32)
         self._fed = self._taken = self._flushed = 0
@@ -142,7 +142,7 @@ class AacStream:
         if writing:
             pipes.register(self._input, select.POLLOUT)
         if not pipes.poll(max(0.0, until - time.monotonic()) * 1000):
-            raise CodecError(f"FFmpeg took longer than {PATIENCE_S:g} s to encode")
+            raise CodecFailed(f"FFmpeg took longer than {PATIENCE_S:g} s to encode")
 
     def _read(self) -> bytes:
         """What FFmpeg has said, if anything."""
@@ -152,12 +152,12 @@ class AacStream:
         self._frames.push(new or b"")
         return new or b""
 
-    def _failed(self) -> CodecError:
+    def _failed(self) -> CodecFailed:
         self._process.kill()
         self._process.wait()
         assert self._process.stderr is not None
         said = self._process.stderr.read().decode(errors="replace").strip().splitlines()
-        return CodecError(f"FFmpeg could not encode AAC ({said[-1] if said else 'it gave no reason'})")
+        return CodecFailed(f"FFmpeg could not encode AAC ({said[-1] if said else 'it gave no reason'})")
 
 
 class Frames:
@@ -179,7 +179,7 @@ class Frames:
                 self._held = data[at:]
                 return
             if data[at] != 0xFF or data[at + 1] & 0xF6 != 0xF0:
-                raise CodecError(f"not a header of an ADTS frame: {data[at : at + _HEADER].hex()}")
+                raise CodecFailed(f"not a header of an ADTS frame: {data[at : at + _HEADER].hex()}")
             self._left = (data[at + 3] & 3) << 11 | data[at + 4] << 3 | data[at + 5] >> 5
             self.count += 1
 

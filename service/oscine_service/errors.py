@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import grpc
 
-from oscine_codecs.errors import CodecError, CodecMissing
+from oscine_codecs.errors import CodecError, CodecFailed, CodecMissing
 from oscine_engine.errors import (
     Cancelled,
     CheckpointError,
@@ -47,6 +47,7 @@ _TABLE = (
     Row(Unauthenticated, _Status.UNAUTHENTICATED, 401, POLICY),
     Row(Forbidden, _Status.PERMISSION_DENIED, 403, POLICY),
     Row(CodecMissing, _Status.FAILED_PRECONDITION, 501, POLICY),
+    Row(CodecFailed, _Status.INTERNAL, 500, INTERNAL),
     Row(CodecError, _Status.INVALID_ARGUMENT, 400, POLICY),
     Row(Overloaded, _Status.RESOURCE_EXHAUSTED, 429, LATER),
     Row(Unavailable, _Status.UNAVAILABLE, 503, LATER),
@@ -72,6 +73,8 @@ def code(error: Exception) -> str:
     """A stable name for machines, the same in every protocol."""
     if isinstance(error, OscineError):
         return error.code
+    if isinstance(error, CodecFailed):
+        return "internal"
     return "codec_missing" if isinstance(error, CodecMissing) else "invalid_input"
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from oscine_codecs import aac
 from oscine_codecs.aac import AacStream, Frames
-from oscine_codecs.errors import CodecError, CodecMissing
+from oscine_codecs.errors import CodecError, CodecFailed, CodecMissing
 from tests.codecs.decoders import by_ffmpeg, delay, needs_ffmpeg
 from tests.codecs.signals import RATE, Samples, voiced
 
@@ -74,7 +74,7 @@ def test_a_stream_that_is_given_up_leaves_no_process() -> None:
 def test_a_process_that_dies_is_told_of() -> None:
     stream = AacStream(RATE, 64000)
     os.kill(stream._process.pid, signal.SIGKILL)
-    with pytest.raises(CodecError, match="could not encode"):
+    with pytest.raises(CodecFailed, match="could not encode"):
         stream.push(voiced(RATE))
 
 
@@ -87,7 +87,7 @@ def program(folder: Path, script: str) -> None:
 def test_its_own_words_are_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(tmp_path, "echo 'first' >&2; echo 'no such encoder' >&2; exit 1")
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    with pytest.raises(CodecError, match="no such encoder"):
+    with pytest.raises(CodecFailed, match="no such encoder"):
         streamed(AacStream(RATE, 64000), voiced(RATE))
 
 
@@ -97,10 +97,18 @@ def test_one_that_hangs_is_not_waited_for_for_ever(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(aac, "PATIENCE_S", 0.2)
     stream = AacStream(RATE, 64000)
     began = time.monotonic()
-    with pytest.raises(CodecError, match="longer than"):
+    with pytest.raises(CodecFailed, match="longer than"):
         stream.push(voiced(RATE))
     assert time.monotonic() - began < 60
     stream.close()
+
+
+def test_one_that_cannot_be_started_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ffmpeg").write_text("neither a program nor a script")
+    (tmp_path / "ffmpeg").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    with pytest.raises(CodecFailed, match=r"could not be started \(Exec format error\)"):
+        AacStream(RATE, 64000)
 
 
 def test_without_ffmpeg_it_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,3 +93,15 @@ async def test_an_encoder_that_is_waited_for_holds_up_nobody_else(
         await asyncio.sleep(0.01)
     go_on.touch()
     assert (await speaking).samples > 0
+
+
+async def test_an_encoder_that_breaks_down_is_no_fault_of_the_client(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "ffmpeg"
+    program.write_text("#!/bin/sh\necho 'out of luck' >&2\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    config = pb.SynthesizeConfig(audio=pb.AudioFormat(encoding=pb.ENCODING_AAC))
+    heard = await converse(service.speech, [pb.SynthesizeRequest(config=config), *text("Hi.")])
+    assert (heard.code, heard.details) == (grpc.StatusCode.INTERNAL, "FFmpeg could not encode AAC (out of luck)")
