@@ -109,7 +109,8 @@ class Library:
         return Page(shown, f"{'model' if shown[-1].origin is Origin.MODEL else 'store'}:{shown[-1].name}")
 
     async def all(self, principal: Principal) -> list[Voice]:
-        """The model's first, its default before the others; then the store's, by name."""
+        """The model's first, its default before the others; then the store's, by name. Raises Forbidden."""
+        _may_look(principal)
         listed = [Voice(name, info.language, info.description, Origin.MODEL) for name, info in self._shipped.items()]
         if self._catalogue is not None:
             stored = await asyncio.to_thread(self._catalogue.list, principal.owner)
@@ -117,7 +118,8 @@ class Library:
         return [voice for voice in listed if _seen(voice, principal)]
 
     async def get(self, principal: Principal, name: str) -> Voice:
-        """Raises UnknownVoice."""
+        """Raises UnknownVoice, Forbidden."""
+        _may_look(principal)
         voice: Voice | None = None
         if (info := self._shipped.get(name)) is not None:
             voice = Voice(name, info.language, info.description, Origin.MODEL)
@@ -200,6 +202,12 @@ async def library(shipped: Mapping[str, VoiceInfo], store: Path | None, model: P
     finally:
         await worker.close()
         catalogue.close()
+
+
+def _may_look(principal: Principal) -> None:
+    """Who speaks, and who keeps voices. Raises Forbidden."""
+    if Grant.VOICES not in principal.grants:
+        principal.require(Grant.SPEAK)
 
 
 def _seen(voice: Voice, principal: Principal) -> bool:
