@@ -224,9 +224,9 @@ async def test_each_owner_sees_their_own_voices_and_everybodys(service: Service)
         for name, reason in (("shared", "everybody's"), ("heart", "came with the model")):
             with refused(grpc.StatusCode.PERMISSION_DENIED, reason):
                 await service.stub.DeleteVoice(pb.DeleteVoiceRequest(name=name))
-    with service.acting(Principal("dog", grants=frozenset({Grant.METRICS}))):
-        with refused(grpc.StatusCode.PERMISSION_DENIED, "not granted"):
-            await service.names()
+    dog = Principal("dog", grants=frozenset({Grant.METRICS}))
+    with service.acting(dog), refused(grpc.StatusCode.PERMISSION_DENIED, "not granted"):
+        await service.names()
     with service.acting(bob):
         assert await service.names() == ["heart", "yunxi", "shared"]
         assert (await service.stub.GetVoice(pb.GetVoiceRequest(name="shared"))).voice.origin == pb.ORIGIN_SHARED
