@@ -131,18 +131,17 @@ async def test_a_recording_is_spoken_after_through_an_engine_process() -> None:
         grpc.aio.insecure_channel(server.address, options) as channel,
     ):
         stub = SpeechServiceStub(channel)
-        words = "The train was late again, so we walked along the river."
+        words = "The train was late, so we walked."
         spoken = await converse(stub, [asked(voice="emma"), *text(words)])
         recording = wav(np.pad(spoken.pcm(), 2400))
-        for reference in (
-            pb.Reference(audio=recording),
-            pb.Reference(audio=recording, transcript=words, language="en"),
+        for reference, mode in (
+            (pb.Reference(audio=recording), pb.MODE_INTERLEAVED),
+            (pb.Reference(audio=recording, transcript=words, language="en"), pb.MODE_SENTENCE),
         ):
-            for mode in (pb.MODE_SENTENCE, pb.MODE_INTERLEAVED):
-                heard = await converse(stub, [asked(reference=reference, mode=mode), *text("It will rain.")])
-                assert heard.code is grpc.StatusCode.OK, heard.details
-                assert heard.samples > 12000 and np.abs(heard.pcm()).max() > 0.02
-                assert heard.responses[0].started.voice == ""
+            heard = await converse(stub, [asked(reference=reference, mode=mode), *text("It will rain.")])
+            assert heard.code is grpc.StatusCode.OK, heard.details
+            assert heard.samples > 12000 and np.abs(heard.pcm()).max() > 0.02
+            assert heard.responses[0].started.voice == ""
         files = layout.find()
         assert files.voices is not None and "reference" not in read_voices(files.voices, str)
         for audio, details in (
