@@ -8,6 +8,7 @@ import argparse
 import os
 import signal
 import sys
+import traceback
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from oscine_engine.config import FrontEnd
     from oscine_engine.voices.encoders import Encoders
     from oscine_engine.voices.store import VoiceStore
+
+
+GIVEN_UP_S = 90
 
 
 class _Maker:
@@ -79,16 +83,19 @@ def main() -> int:
         text, data = frames.lengths(head)
         asked, audio = frames.fields(asks.read(text)), asks.read(data)
         verb = {"add": _Maker.add, "remove": _Maker.remove}[asked.pop("verb")]
+        # Whoever waits for this gives up before; nobody might be left who would end a process that hangs.
+        signal.alarm(GIVEN_UP_S)
         try:
             if maker is None:
                 maker = _Maker(VoiceStore(options.store), options.model)
             answer = verb(maker, asked, audio)
         except OscineError as error:
             answer = {"error": [error.code, error.message]}
-        except Exception as error:  # a recording that some library cannot stand must not take the next one with it
-            answer = {
-                "error": [InternalError.code, f"the recording could not be read: {type(error).__name__}: {error}"]
-            }
+        except Exception:  # a recording that some library cannot stand must not take the next one with it
+            traceback.print_exc()
+            answer = {"error": [InternalError.code, "the recording could not be read; the service's log says why"]}
+        finally:
+            signal.alarm(0)
         answers.write(frames.pack(answer))
         answers.flush()
     return 0
