@@ -24,6 +24,8 @@ from oscine_engine.voices import forms
 from oscine_engine.word_times.features import RATE
 
 MAX_SEED = 2**63 - 1
+DRAWN_SEEDS = 2**53
+"""As many as JavaScript has integers: who is told a seed can ask for it again."""
 
 Decode = Callable[[bytes], tuple[NDArray[np.float32], int]]
 """An audio file -> mono samples in [-1, 1] and their rate in Hz. Raises InvalidInput for what is none."""
@@ -91,7 +93,7 @@ class Front:
             await asyncio.to_thread(japanese.load)
         readings = None if not request.pronunciations else Pronunciations(request.pronunciations)
         voice = "" if request.reference is not None else self._voice(request)
-        seed = secrets.randbelow(MAX_SEED + 1) if request.seed is None else request.seed
+        seed = secrets.randbelow(DRAWN_SEEDS) if request.seed is None else request.seed
         if not 0 <= seed <= MAX_SEED:
             raise InvalidInput(f"seed must be from 0 to {MAX_SEED}, not {seed}")
         if request.word_times and self.sample_rate != RATE:
