@@ -143,7 +143,12 @@ def load(server: Server, stats: Path) -> Device:
     ticks = Ticks()
     device = Device(
         checkpoint,
-        DeviceLimits(server.max_streams, utilisation=math.inf, voice_bytes=server.voice_bytes),
+        DeviceLimits(
+            server.max_streams,
+            utilisation=math.inf,
+            voice_bytes=server.voice_bytes,
+            side_by_side=server.side_by_side,
+        ),
         server.device,
         precision=server.precision,
         head_start=server.head_start,

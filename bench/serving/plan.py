@@ -30,7 +30,7 @@ class Server:
     tokens: mean ids that a step of the language model says with all its guesses, whose acceptance is drawn; a busy step
     has fewer of them and says less. None is without a draft.
     voices, prompt_tokens, voice_bytes: registered voices, the ids of each, and the budget of their pages.
-    without: parts that are switched off: "graphs" launches kernel by kernel, "packing" has one stream in each step,
+    side_by_side: see `DeviceLimits`. without: parts that are switched off: "graphs" launches kernel by kernel, "packing" has one stream in each step,
     "overlap" waits for every step of the flow, "incremental" solves all that came before a chunk again with it.
     """
 
@@ -44,6 +44,7 @@ class Server:
     prompt_tokens: int = 97
     voice_bytes: int = GIB
     max_streams: int = 64
+    side_by_side: bool = False
     without: tuple[str, ...] = ()
     engines: int = 1
 
@@ -115,6 +116,10 @@ def rows(base: Server) -> Iterator[Row]:
         yield Row(f"64 voices c{clients}", many, Load(clients=clients))
     # It needs 24; with two more it waits for the 26 that peers need.
     yield Row("26 ids c1", replace(k21, extra_ids=2), Load(clients=1))
+    beside = replace(k21, side_by_side=True)
+    for clients in (1, 8, 32, 64):
+        yield Row(f"side by side c{clients}", beside, Load(clients=clients))
+    yield Row("side by side open 30", beside, Load(rate=30))
     for part in ("graphs", "packing", "overlap", "incremental"):
         for clients in (1, 8):
             yield Row(f"without {part} c{clients}", replace(k21, without=(part,)), Load(clients=clients))

@@ -21,6 +21,7 @@ def engine_settings(settings: Settings) -> "EngineSettings":
         model=engine.model,
         voices=engine.voices,
         references=engine.references,
+        side_by_side=engine.side_by_side,
         lm_file=cast(LMFile, engine.lm_file),
         vllm=engine.vllm,
         device=device,

@@ -91,6 +91,12 @@ class Engine:
         choices=("float32", "float16", "bfloat16"),
         shown="float16 on a GPU",
     )
+    side_by_side: bool = setting(
+        False,
+        "on a GPU, let the language model step while the flow is at a step, on a CUDA stream of its own; what is said "
+        "stays the same",
+        parse.switch,
+    )
     max_streams: int = setting(8, "streams a device", parse.count, metavar="COUNT")
     utilisation: float = setting(
         UTILISATION,

@@ -21,6 +21,7 @@ def main() -> int:
     parser.add_argument("--vllm", type=Path)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--precision", choices=["float32", "float16", "bfloat16"], default="float32")
+    parser.add_argument("--side-by-side", action="store_true")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--max-waiting", type=float, default=10.0)
     parser.add_argument("--utilisation", type=float, required=True)
@@ -32,7 +33,13 @@ def main() -> int:
 def _load(options: argparse.Namespace) -> "Device":
     from oscine_engine.runtime.device import Device, DeviceLimits
 
-    limits = DeviceLimits(options.max_streams, options.max_waiting, options.utilisation, options.voice_bytes)
+    limits = DeviceLimits(
+        options.max_streams,
+        options.max_waiting,
+        options.utilisation,
+        options.voice_bytes,
+        side_by_side=options.side_by_side,
+    )
     return Device.load(
         options.model,
         limits,

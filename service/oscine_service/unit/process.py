@@ -43,6 +43,8 @@ def command(settings: EngineSettings, socket: Path) -> list[str]:
         arguments += ["--voices", str(settings.voices)]
     if settings.references:
         arguments += ["--references"]
+    if settings.side_by_side:
+        arguments += ["--side-by-side"]
     if settings.vllm is not None:
         arguments += ["--vllm", str(settings.vllm)]
     return arguments if settings.model is None else [*arguments, "--model", str(settings.model)]
