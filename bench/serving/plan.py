@@ -30,7 +30,8 @@ class Server:
     tokens: mean ids that a step of the language model says with all its guesses, whose acceptance is drawn; a busy step
     has fewer of them and says less. None is without a draft.
     voices, prompt_tokens, voice_bytes: registered voices, the ids of each, and the budget of their pages.
-    side_by_side: see `DeviceLimits`. without: parts that are switched off: "graphs" launches kernel by kernel, "packing" has one stream in each step,
+    side_by_side: see `DeviceLimits`.
+    without: parts that are switched off: "graphs" launches kernel by kernel, "packing" has one stream in each step,
     "overlap" waits for every step of the flow, "incremental" solves all that came before a chunk again with it.
     """
 
