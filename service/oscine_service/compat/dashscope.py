@@ -39,8 +39,10 @@ FORMATS = {
     "pcm": (Encoding.PCM16, Container.RAW),
     "wav": (Encoding.PCM16, Container.WAV),
     "mp3": (Encoding.MP3, Container.RAW),
+    "Default": (Encoding.MP3, Container.RAW),
     "opus": (Encoding.OPUS, Container.OGG),
 }
+"""A client that chooses none sends "Default", and a rate of 0."""
 MAX_CHARACTERS = 20_000
 """Of one message, as the original has it."""
 MAX_TASK = 64
@@ -77,7 +79,7 @@ def _format(parameters: Object) -> Format:
     if name not in FORMATS:
         raise InvalidInput(f"parameters.format: {shown(name)} is unknown; use one of {', '.join(FORMATS)}")
     encoding, container = FORMATS[name]
-    rate = field(parameters, "sample_rate", int, 22050)
+    rate = field(parameters, "sample_rate", int, 0) or 22050
     # In kbit/s, and sent with Opus alone.
     kilobits = field(parameters, "bit_rate", int, 0) if encoding is Encoding.OPUS else 0
     return Format(encoding, rate, 1000 * kilobits, container)

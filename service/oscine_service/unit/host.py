@@ -21,6 +21,8 @@ from oscine_service.unit.options import SERVER
 log = logging.getLogger(__name__)
 
 Context: TypeAlias = "grpc.aio.ServicerContext[pb.StreamRequest, pb.StreamResponse]"
+LAST_WORD_S = 30.0
+"""For the other side to take the last event of a stream and hang up."""
 
 
 class Host(EngineServiceServicer):
@@ -77,6 +79,9 @@ class Host(EngineServiceServicer):
                 event = self._told(await events.get())
                 await context.write(wire.response(event))
                 if isinstance(event, Done | OscineError):
+                    # The other side hangs up: if this one did, what that is still writing would meet a call that has
+                    # ended, and grpc would give it an error in place of the last event.
+                    await asyncio.wait([obeying], timeout=LAST_WORD_S)
                     return
         finally:
             obeying.cancel()

@@ -208,7 +208,7 @@ class RemoteStream:
         call = connection.stub.Stream()
         writing = asyncio.create_task(self._write(call))
         try:
-            while isinstance(message := await call.read(), pb.StreamResponse):
+            while not self.ended and isinstance(message := await call.read(), pb.StreamResponse):
                 self._receive(message, connection)
             self._end(InternalError("the engine left a stream without a last word"))
         except _GONE:
