@@ -94,6 +94,16 @@ def test_a_list_that_is_none_is_refused_with_its_line(text: str, words: list[str
     assert all(word in str(refused.value) for word in words), str(refused.value)
 
 
+def test_a_list_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="nowhere: No such file"):
+        lists.read(tmp_path / "nowhere")
+    (tmp_path / "latin").write_bytes("Grüße".encode("latin-1"))
+    with pytest.raises(InvalidInput, match=r"latin is not UTF-8 text \(byte 2\)"):
+        lists.read(tmp_path / "latin")
+    (tmp_path / "marked").write_bytes(b"\xef\xbb\xbfa|One.\n")
+    assert lists.read(tmp_path / "marked") == [Line("a", "One.")]
+
+
 def test_a_journal_outlives_a_run_that_was_killed(tmp_path: Path) -> None:
     (tmp_path / "a.wav").touch()
     (tmp_path / "c.wav").touch()
