@@ -66,8 +66,8 @@ class Listener:
         return self.busy + (0.0 if self.busy_since is None else self.last_at - self.busy_since)
 
     def note_text(self, now: float, *, working: bool = False) -> None:
-        """There is text enough to say an id; before the first of it nothing was waited for. working: there was something
-        to compute already, such as its voice."""
+        """There is text enough to say an id; before the first of it nothing was waited for. working: there was
+        something to compute already, such as its voice."""
         if self.runnable_at is None:
             self.runnable_at = self.arrived = now
             if working:
