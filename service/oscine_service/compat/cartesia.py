@@ -158,8 +158,7 @@ def _format(message: Object) -> Format:
 
 
 class Context:
-    """One conversation as this dialect tells it. flushes: which of those that wait for an answer the client asked for.
-    """
+    """One conversation as this dialect tells it. flushes: which of those that wait for an answer the client asked for."""
 
     def __init__(self, name: str, config: Config) -> None:
         self.name = name
@@ -205,7 +204,7 @@ def failure(error: Exception, context: str | None = None) -> str:
     """An error as clients read it."""
     told: dict[str, Any] = {
         "type": "error",
-        "done": True,
+        "done": False,  # where it is true, some clients take it for the end of a turn and look no further
         "status_code": row(error).http,
         "error_code": code(error),
         "title": code(error).replace("_", " ").capitalize(),

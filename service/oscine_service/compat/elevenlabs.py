@@ -79,13 +79,15 @@ def output_format(name: str) -> Format:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a URL asks of all that is said on its socket. at_once: each message is complete by itself."""
+    """What a URL asks of all that is said on its socket. at_once: each message is complete by itself. absolute: times
+    count from the start of a context; else from where the alignment before ended."""
 
     voice: str
     format: Format
     language: str | None
     seed: int | None
     at_once: bool
+    absolute: bool
 
     def config(self, speed: float) -> Config:
         session = SessionRequest(voice=self.voice, language=self.language, seed=self.seed, speed=speed, word_times=True)
@@ -104,6 +106,7 @@ def asked(voice: str, query: Mapping[str, str]) -> Asked:
         language=query.get("language_code", "").partition("-")[0].lower() or None,
         seed=whole(query, "seed", 0) if "seed" in query else None,
         at_once=switch(query, "auto_mode", default=False),
+        absolute=switch(query, "sync_alignment", default=False),
     )
 
 
@@ -123,13 +126,13 @@ class Context:
     """One conversation as this dialect tells it. name: None where there is one on a socket. unflushed: text was sent
     that no flush followed. closing: the client has closed it."""
 
-    def __init__(self, name: str | None, rate: int) -> None:
+    def __init__(self, name: str | None, asked: Asked) -> None:
         self.unflushed = False
         self.closing = False
         self._names = {} if name is None else {"contextId": name}
-        self._rate = rate
+        self._rate = asked.format.sample_rate
+        self._absolute = asked.absolute
         self._told_ms = 0
-        self._final = False
 
     def said(self, reply: Reply) -> Iterator[str]:
         match reply:
@@ -156,10 +159,10 @@ class Context:
         return json.dumps({**told, **self._names})
 
     def _alignment(self, words: tuple[Word, ...]) -> dict[str, object]:
-        """Times of characters, counted from where the alignment before ended."""
+        """Times of characters."""
         chars: list[str] = []
         starts: list[int] = []
-        begin = self._told_ms
+        begin = 0 if self._absolute else self._told_ms
         for number, word in enumerate(words):
             start, end = self._ms(word.start_sample), self._ms(word.end_sample)
             after = self._ms(words[number + 1].start_sample) if number + 1 < len(words) else end
@@ -225,7 +228,7 @@ class ElevenLabs:
         if channel is None:
             if not text and not flush:
                 return  # a sign of life
-            context = Context(name if self._multi else None, self._asked.format.sample_rate)
+            context = Context(name if self._multi else None, self._asked)
             channel = self._socket.open(name, self._asked.config(speed(message)), context)
             self._contexts = {each: known for each, known in self._contexts.items() if self._socket.channel(each)}
             self._contexts[name] = context

@@ -36,7 +36,7 @@ def sound(client: Replay, context: str) -> bytes:
 
 
 async def end(client: Replay, context: str) -> dict[str, Any]:
-    return await client.until(lambda each: each["context_id"] == context and each["done"])
+    return await client.until(lambda each: each["context_id"] == context and each["type"] in ("done", "error"))
 
 
 async def test_pipecat_s_sentences(door: Door) -> None:

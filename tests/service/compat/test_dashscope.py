@@ -73,7 +73,9 @@ async def test_formats(door: Door, format: str, rate: int, more: dict[str, Any])
 async def test_tasks_follow_each_other(door: Door) -> None:
     async with replay(door.address, PATH) as client:
         for task in ("one", "two", "one"):
-            await client.send(run(task, format="pcm", sample_rate=16000), say("Yes it is.", task), action("finish-task", task))
+            await client.send(
+                run(task, format="pcm", sample_rate=16000), say("Yes it is.", task), action("finish-task", task)
+            )
             await event(client, "task-finished")
         await client.send(run("long", format="pcm"), say(LONG, "long"), run("other"))
         failed = await event(client, "task-failed")

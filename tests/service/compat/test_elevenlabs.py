@@ -44,9 +44,11 @@ async def test_pipecat_s_turn(door: Door) -> None:
         assert (await final(client, "next"))["isFinal"] is True
 
 
-async def test_livekit_s_words(door: Door) -> None:
+@pytest.mark.parametrize("absolute", [False, True])
+async def test_livekit_s_words(door: Door, absolute: bool) -> None:
     path = f"{MULTI}&enable_ssml_parsing=false&enable_logging=true&inactivity_timeout=180&apply_text_normalization=auto"
-    async with replay(door.address, f"{path}&sync_alignment=true&auto_mode=false") as client:
+    sync = "true" if absolute else "false"
+    async with replay(door.address, f"{path}&sync_alignment={sync}&auto_mode=false") as client:
         await client.send({"text": " ", "voice_settings": {}, "context_id": "c"})
         for word in ("Good ", "morning, ", "dear ", "friend. "):
             await client.send({"text": word, "context_id": "c"})
@@ -59,7 +61,11 @@ async def test_livekit_s_words(door: Door) -> None:
             len(each["chars"]) == len(each["charStartTimesMs"]) == len(each["charDurationsMs"]) for each in found
         )
         assert all(start >= 0 for each in found for start in each["charStartTimesMs"])
-        assert sum(spans) <= len(sound(client, "c")) / 48 + 1
+        ms = len(sound(client, "c")) / 48
+        assert 0 < (spans[-1] if absolute else sum(spans)) <= ms + 1
+        if absolute:
+            starts = [start for each in found for start in each["charStartTimesMs"]]
+            assert starts == sorted(starts)
 
 
 @pytest.mark.parametrize("twice", [False, True], ids=["unflushed", "closed twice"])
