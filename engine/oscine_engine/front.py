@@ -27,6 +27,8 @@ MAX_SEED = 2**63 - 1
 DRAWN_SEEDS = 2**53
 """As many as JavaScript has integers: who is told a seed can ask for it again."""
 
+DECODING = 2
+"""Recordings that are decoded at a time."""
 Decode = Callable[[bytes], tuple[NDArray[np.float32], int]]
 """An audio file -> mono samples in [-1, 1] and their rate in Hz. Raises InvalidInput for what is none."""
 
@@ -74,6 +76,8 @@ class Front:
         self._clock = clock
         self._stored = stored
         self._decode = decode
+        # Other sessions need these threads, too, and a file can be made to keep one busy.
+        self._decoding = asyncio.Semaphore(DECODING)
 
     @property
     def serving(self) -> bool:
@@ -157,5 +161,6 @@ class Front:
                 "reference: this service does not speak after recordings that come with a request; name a voice, or "
                 "start it with references allowed"
             )
-        samples, rate = await asyncio.to_thread(self._decode, cold.audio)
+        async with self._decoding:
+            samples, rate = await asyncio.to_thread(self._decode, cold.audio)
         return HeardVoice(samples, rate, cold.transcript, cold.language)

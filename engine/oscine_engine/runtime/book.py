@@ -120,14 +120,27 @@ class VoiceBook:
         if self._register is None:
             raise InvalidInput("reference: this service speaks after no recordings; name a voice instead")
         key = _digest(heard)
+        if (known := self._known(key)) is not None:
+            return known
         with self._registering:
+            if (known := self._known(key)) is not None:
+                return known
+            ready = self._read(key, self._register(heard))
+            with self._lock:
+                self._cold[key] = ready
+                while len(self._cold) > KEPT_COLD:
+                    self._cold.popitem(last=False)
+        return ready
+
+    def _known(self, key: str) -> ReadyVoice | None:
+        with self._lock:
             if (ready := self._cold.get(key)) is not None:
                 self._cold.move_to_end(key)
-                return ready
-            ready = self._cold[key] = self._read(key, self._register(heard))
-            while len(self._cold) > KEPT_COLD:
-                self._cold.popitem(last=False)
             return ready
+
+    def knows(self, heard: HeardVoice) -> bool:
+        """Whether a recording is a voice already."""
+        return self._known(_digest(heard)) is not None
 
     def get(self, name: str, owner: str = "") -> ReadyVoice:
         """The voice `name` as `owner` sees it. Raises UnknownVoice, and StoreError for a store that cannot be read."""

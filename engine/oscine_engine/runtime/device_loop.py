@@ -85,6 +85,8 @@ class DeviceLoop:
         self._state = State.NEW
         self._thread = threading.Thread(target=self._run, name="oscine-device", daemon=True)
         self._ready: Future[None] = Future()
+        self._registering = asyncio.Lock()
+        """Held while a recording that came with a stream is made a voice."""
 
     @property
     def serving(self) -> bool:
@@ -117,11 +119,10 @@ class DeviceLoop:
         cannot do, Unavailable once the loop has failed, Cancelled before `start` and after `close`.
         """
         answer: Future[Stream] = Future()
-        core, book = self._core, self._book
+        core = self._core
         if core is None or not self.serving:
             raise self._refusal()
-        waits = book.waits(options)
-        voice = await asyncio.to_thread(book.speaking, options) if waits else book.speaking(options)
+        voice = await self._voice(options)
         if not self._post(lambda: self._admit(core, options, deliver, voice, answer)):
             raise self._refusal()
         try:
@@ -130,6 +131,17 @@ class DeviceLoop:
             answer.add_done_callback(lambda done: self._abandon(core, done))
             raise
         return LoopStream(self._post, core, stream)
+
+    async def _voice(self, options: StreamOptions) -> ReadyVoice:
+        """What the book has for it, asked where it may take its time."""
+        book, heard = self._book, options.reference
+        if not book.waits(options):
+            return book.speaking(options)
+        if heard is None or await asyncio.to_thread(book.knows, heard):
+            return await asyncio.to_thread(book.speaking, options)
+        # One thread at a time: whoever asks for a voice of the store needs one, too.
+        async with self._registering:
+            return await asyncio.to_thread(book.speaking, options)
 
     def _refusal(self) -> OscineError:
         if self.failed:
