@@ -28,7 +28,7 @@ export interface Config {
   format?: Format;
   /** auto: the first sentence while it is being written. sentence: whole ones. interleaved: all as they are written. */
   mode?: Mode;
-  /** The same seed, voice, mode and text give the same speech. */
+  /** 0 to 2^53 - 1. The same seed, voice, mode and text give the same speech. */
   seed?: number;
   /** Shorten silence around sentences. Default: true. */
   trim?: boolean;
