@@ -26,7 +26,7 @@ def by_ffmpeg(data: bytes, format: str) -> Samples:
     command = [FFMPEG, "-v", "warning", "-f", format, "-i", "pipe:0", "-ac", "1", "-f", "f32le", "pipe:1"]
     done = subprocess.run(command, input=data, capture_output=True, check=False)
     assert (done.returncode, done.stderr.decode()) == (0, "")
-    return np.frombuffer(done.stdout, "<f4")
+    return np.frombuffer(done.stdout, "<f4").copy()
 
 
 def delay(reference: Samples, other: Samples, at_most: int = 4000) -> int:
