@@ -13,6 +13,7 @@ BENCHMARKS = {
     "hop": "what an engine in a process of its own adds to the first audio",
     "intelligibility": "error rate and opinion score of synthesised sentences",
     "load": "how many real-time streams at once, refusals, and silence after a cancel",
+    "options": "error rates of speech at the speeds and drawn in the ways that may be asked for",
     "parity": "differences from recorded numbers of the original implementation",
     "quality": "errors, likeness, opinion and joins of speech, by voice and mode, in one table",
     "registration": "seconds from a recording to a voice that is kept",

@@ -1,7 +1,7 @@
 """What a request may ask of how it is spoken, beyond its text: plain data that checks itself.
 
-Ranges are those in which the models still speak; a message names the field and its range. What only some models can do
-(an instruction, a language) is checked where the model is known.
+Ranges end where speech does; near their ends it gets worse (`python -m bench options`). A message names the field and
+its range. What only some models can do (an instruction, a language) is checked where the model is known.
 """
 
 from collections.abc import Mapping
