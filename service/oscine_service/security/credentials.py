@@ -8,7 +8,9 @@
 | `xi-api-key: KEY` | ElevenLabs' |
 | `Sec-WebSocket-Protocol: oscine.v1, oscine.token.TOKEN` | web pages, which can set no header |
 | `Sec-WebSocket-Protocol: token, KEY` | Deepgram's, in web pages |
-| `?token=TOKEN` | likewise; tokens only: addresses are written into logs, where a key would stay |
+| `?token=TOKEN`, `?single_use_token=TOKEN` | likewise, the latter ElevenLabs' |
+
+An address may hold tokens only: addresses are written into logs, where a key would stay.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,6 +24,7 @@ HOW = (
 )
 SCHEMES = ("bearer", "token")
 HEADERS = ("x-api-key", "xi-api-key")
+IN_QUERY = ("token", "single_use_token")
 IN_SUBPROTOCOL = "oscine.token."
 
 
@@ -37,7 +40,7 @@ def in_headers(headers: Mapping[str, str]) -> str | None:
 
 def in_query(query: Mapping[str, str]) -> str | None:
     """Raises Unauthenticated for a key, which must not stand there."""
-    token = query.get("token")
+    token = next((query[name] for name in IN_QUERY if name in query), None)
     if token is not None and not token.startswith(tokens.PREFIX):
         raise Unauthenticated("?token= takes a token, which expires, and no key: addresses are written into logs")
     return token

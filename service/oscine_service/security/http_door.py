@@ -5,7 +5,7 @@ sizes. What is let in runs on behalf of its principal, with a visit around it.
 """
 
 from collections.abc import Sequence
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -18,7 +18,7 @@ from oscine_service.errors import code, row
 from oscine_service.http.errors import envelope, starlettes
 from oscine_service.observe.metrics import Metrics
 from oscine_service.security import origins
-from oscine_service.security.credentials import in_headers, in_query, in_subprotocols
+from oscine_service.security.credentials import IN_QUERY, in_headers, in_query, in_subprotocols
 from oscine_service.security.guard import Guard
 from oscine_service.security.principal import Principal, acting_for
 from oscine_service.visits import Desk, Visit, visiting
@@ -82,12 +82,16 @@ class HttpDoor:
         """The principal, and the scope without what it was known by. Raises Unauthenticated."""
         offered = scope.get("subprotocols", [])
         presented, left = in_subprotocols(offered)
+        query = parse_qsl(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
         credential = None
         if not self._guard.open:
-            query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1")))
-            credential = in_headers(headers) or presented or in_query(query)
+            credential = in_headers(headers) or presented or in_query(dict(query))
         principal = self._guard.principal(credential)
-        return ({**scope, "subprotocols": left} if left != offered else scope), principal
+        kept = [(name, value) for name, value in query if name not in IN_QUERY]
+        known: dict[str, object] = {"subprotocols": left} if left != offered else {}
+        if kept != query:
+            known["query_string"] = urlencode(kept).encode()
+        return {**scope, **known}, principal
 
     async def _refuse(self, refusal: OscineError, scope: Scope, receive: Receive, send: Send, *, page: bool) -> None:
         if self._metrics is not None:

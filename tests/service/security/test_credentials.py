@@ -54,6 +54,7 @@ def test_a_header_that_holds_no_key_is_explained(value: str) -> None:
 
 def test_an_address_may_hold_a_token_and_no_key() -> None:
     assert in_query({"token": "ost_x.y", "model": "m"}) == "ost_x.y"
+    assert in_query({"single_use_token": "ost_x.y"}) == "ost_x.y"
     assert in_query({"model": "m"}) is None
     with pytest.raises(Unauthenticated, match="no key"):
         in_query({"token": "osk_secret"})

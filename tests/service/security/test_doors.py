@@ -13,11 +13,15 @@ from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from starlette.datastructures import QueryParams
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from oscine_engine.checkpoint.load import Checkpoint
 from oscine_proto.oscine.v1 import speech_pb2 as pb
 from oscine_proto.oscine.v1.speech_pb2_grpc import SpeechServiceStub
 from oscine_service.config.model import Security, Settings
+from oscine_service.http.server import serving
 from oscine_service.security.http_door import MOST_BODY
 from oscine_service.security.keys import Key
 from tests.service.calls import config, text
@@ -264,6 +268,21 @@ async def test_a_page_is_told_why_by_the_close(
             await socket.recv()
     assert closed.value.rcvd is not None and closed.value.rcvd.code == 1008
     assert reason in closed.value.rcvd.reason
+
+
+@pytest.mark.parametrize("name", ["token", "single_use_token"])
+async def test_what_is_behind_the_door_sees_no_token(guarded: House, name: str) -> None:
+    seen: list[Scope] = []
+
+    async def inside(scope: Scope, receive: Receive, send: Send) -> None:
+        seen.append(scope)
+        await Response()(scope, receive, send)
+
+    _, made = await token(guarded)
+    address = f"/x?a=1%20%C3%A4&{name}={made['token']}&b="
+    async with serving(guarded.entrance.around(inside), "127.0.0.1", 0, grace_s=0) as http_address:
+        status, _, _ = await replace(guarded, http_address=http_address).fetch(address)
+    assert status == 200 and QueryParams(seen[0]["query_string"]).multi_items() == [("a", "1 ä"), ("b", "")]
 
 
 async def test_a_service_without_keys_asks_for_none(checkpoint: Checkpoint) -> None:
