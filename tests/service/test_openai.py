@@ -11,7 +11,7 @@ import os
 import random
 import socket
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
@@ -459,7 +459,6 @@ async def test_a_field_that_is_null_is_one_that_is_left_out() -> None:
     body = {**GOOD, **{name: None for name in FIELDS if name not in GOOD}}
     left_out = parse(json.dumps(GOOD).encode(), str)
     assert parse(json.dumps(body).encode(), str) == left_out
-    assert replace(left_out.session, voice=None).voice is None
     with pytest.raises(BadField, match="no field"):
         parse(json.dumps({**GOOD, "x": None}).encode(), str)
 
