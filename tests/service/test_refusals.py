@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 import grpc
 import pytest
+from google.rpc.error_details_pb2 import RetryInfo
+from google.rpc.status_pb2 import Status
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
@@ -151,7 +153,11 @@ async def test_more_streams_than_fit_are_refused_with_a_hint(service: Service) -
     refused = service.speech.Synthesize(iter([config(), *text("Hello.")]))
     assert await refused.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     # Of four that have just come one is taken to leave in a fourth of the shortest stay, later if this machine is slow.
-    hint_ms = int(dict(await refused.trailing_metadata())["retry-after-ms"])
+    trailing = dict(await refused.trailing_metadata())
+    hint_ms = int(trailing["retry-after-ms"])
+    details, retry = Status.FromString(trailing["grpc-status-details-bin"]), RetryInfo()
+    assert details.code == grpc.StatusCode.RESOURCE_EXHAUSTED.value[0] and details.details[0].Unpack(retry)
+    assert retry.retry_delay.ToMilliseconds() == hint_ms
     assert 1000 * SHORTEST_STAY_S / 4 <= hint_ms <= 5000
     for call in calls:
         call.cancel()
