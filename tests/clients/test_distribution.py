@@ -22,6 +22,12 @@ with oc.Client(sys.argv[1]) as client:
     client.voices.create("anna", sys.argv[2])
     client.voices.delete("anna")
     assert list(client.voices.list())
+try:
+    import oscine_client.websocket
+except ModuleNotFoundError as error:
+    assert "oscine-client[websocket]" in str(error)
+else:
+    raise AssertionError("websockets is here, unasked")
 print(google.protobuf.__version__, oc.__file__)
 """
 

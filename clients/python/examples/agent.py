@@ -22,14 +22,17 @@ import urllib.request
 import wave
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, TypeAlias
 
 import oscine_client
-import oscine_client.websocket
 from oscine_client import Audio, Cancelled, Config, Done, SpeechError, Started
 
+if TYPE_CHECKING:
+    import oscine_client.websocket
+
 Write = Callable[[bytes], object]
-Client = oscine_client.Client | oscine_client.websocket.Client
-Call = oscine_client.Call | oscine_client.websocket.Call
+Client: TypeAlias = "oscine_client.Client | oscine_client.websocket.Client"
+Call: TypeAlias = "oscine_client.Call | oscine_client.websocket.Call"
 
 
 def from_chat(url: str, model: str, question: str) -> Iterator[str]:
@@ -111,7 +114,9 @@ def listen(call: Call, path: str | None) -> None:
 def connected(server: str, key: str | None) -> Client:
     """Both clients have the same methods."""
     if server.startswith(("ws://", "wss://")):
-        return oscine_client.websocket.Client(server, key=key)
+        from oscine_client import websocket
+
+        return websocket.Client(server, key=key)
     return oscine_client.Client(server, key=key)
 
 

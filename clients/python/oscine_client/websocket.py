@@ -15,10 +15,13 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
-from websockets.asyncio.client import ClientConnection as AsyncConnection
-from websockets.asyncio.client import connect as connect_async
-from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
-from websockets.sync.client import ClientConnection, connect
+try:
+    from websockets.asyncio.client import ClientConnection as AsyncConnection
+    from websockets.asyncio.client import connect as connect_async
+    from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+    from websockets.sync.client import ClientConnection, connect
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError("WebSockets need another package: pip install 'oscine-client[websocket]'") from error
 
 from oscine_client import _frames as frames
 from oscine_client.config import Config
