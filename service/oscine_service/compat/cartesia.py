@@ -158,7 +158,7 @@ def _format(message: Object) -> Format:
 
 
 class Context:
-    """One conversation as this dialect tells it. flushes: which of those that wait for an answer the client asked for."""
+    """One conversation as this dialect tells it. flushes: which of those that wait the client asked for."""
 
     def __init__(self, name: str, config: Config) -> None:
         self.name = name

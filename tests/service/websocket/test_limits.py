@@ -85,7 +85,7 @@ async def test_a_paused_player_keeps_its_context_without_reading(checkpoint: Che
         assert (await each.end()).last == {"type": "cancelled", "context": "a", "heard_samples": 100}
 
 
-@pytest.mark.parametrize("quiet", [False, True], ids=["speaking", "quiet"])
+@pytest.mark.parametrize("quiet", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["speaking", "quiet"])
 async def test_a_client_that_vanishes_without_a_word_is_missed(checkpoint: Checkpoint, quiet: bool) -> None:
     patience = Limits(ping_after_s=0.5, ping_timeout_s=1.0)
     async with opened(checkpoint, patience) as door, asyncio.timeout(60):

@@ -22,14 +22,14 @@ _FIELDS = (
 ).split()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.sampled_from(_TYPES) | _JSON, st.dictionaries(st.sampled_from(_FIELDS), _JSON, max_size=4))
 def test_any_object_is_a_request_or_refused(kind: object, fields: dict[str, object]) -> None:
     with contextlib.suppress(InvalidInput):
         assert isinstance(parse(json.dumps({"type": kind, **fields})), Request)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.text() | st.binary())
 def test_any_message_is_a_request_or_refused(message: str | bytes) -> None:
     with pytest.raises(InvalidInput):

@@ -183,6 +183,7 @@ async def test_a_message_too_large_ends_the_socket(door: Door) -> None:
     assert socket.close_code == 1009
 
 
+@pytest.mark.slow
 async def test_random_bytes_in_any_order_leave_the_port_as_it_was(door: Door) -> None:
     """Whole messages, torn ones and noise, in a random order of verbs."""
     dice = random.Random(5)
