@@ -102,6 +102,6 @@ async def test_an_encoder_that_breaks_down_is_no_fault_of_the_client(
     program.write_text("#!/bin/sh\necho 'out of luck' >&2\nexit 1\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    config = pb.SynthesizeConfig(audio=pb.AudioFormat(encoding=pb.ENCODING_AAC))
+    config = pb.SynthesizeConfig(audio=pb.AudioFormat(encoding=pb.ENCODING_AAC), mode=pb.MODE_SENTENCE, seed=1)
     heard = await converse(service.speech, [pb.SynthesizeRequest(config=config), *text("Hi.")])
     assert (heard.code, heard.details) == (grpc.StatusCode.INTERNAL, "FFmpeg could not encode AAC (out of luck)")
