@@ -64,13 +64,14 @@ class Conversation:
         calls = calls or Calls()
         if calls.closing:
             raise closing()
-        made = partial(Speech, config.format, limits, config.session.word_times)
-        speech = await asyncio.to_thread(made) if waits(config.format) else made()
         # Whose voices may be named is what the door knows of a client, never what it says of itself.
         request = replace(config.session, owner=principal.current().owner)
         attendant = visits.current().attend(request)
         talk: Self | None = None
+        speech: Speech | None = None
         try:
+            made = partial(Speech, config.format, limits, request.word_times)
+            speech = await asyncio.to_thread(made) if waits(config.format) else made()
             async with await front.open(request) as session:
                 talk = cls(session, speech, limits, attendant)
                 try:
@@ -89,7 +90,8 @@ class Conversation:
         else:
             attendant.ended(talk._stats, talk._error)
         finally:
-            speech.close()
+            if speech is not None:
+                speech.close()
 
     async def put(self, verb: Verb) -> None:
         """Do what the client asks, or queue it behind what it sent before: text, flushes and marks keep their order,
