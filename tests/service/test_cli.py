@@ -301,7 +301,7 @@ def test_serving_ends_after_the_call_that_runs(model: Path, how: tuple[str, ...]
             call = SpeechServiceStub(channel).Synthesize(iter([config(), *text(LONG)]))
             assert next(call).HasField("started")
             process.send_signal(signal.SIGTERM)
-            assert b"stopping" in process.stdout.readline()
+            assert b"HTTP" in process.stdout.readline() and b"stopping" in process.stdout.readline()
             *_, last = call
             assert last.HasField("done")
         assert process.wait(PATIENCE_S) == 0
@@ -316,7 +316,7 @@ def test_a_second_signal_cuts_running_calls_off(model: Path) -> None:
             call = SpeechServiceStub(channel).Synthesize(iter([config(), *text(LONG * 50)]))
             assert next(call).HasField("started")
             process.send_signal(signal.SIGTERM)
-            assert b"stopping" in process.stdout.readline()
+            assert b"HTTP" in process.stdout.readline() and b"stopping" in process.stdout.readline()
             process.send_signal(signal.SIGTERM)
             assert process.wait(10) == 143
         assert list(lines(process)) == []

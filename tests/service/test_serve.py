@@ -57,7 +57,7 @@ def test_two_engines_serve_behind_one_port_and_end_after_the_calls_that_run(mode
             calls = [stub.Synthesize(iter([config(seed=seed), *text(LONG)])) for seed in range(2)]
             assert all(next(call).HasField("started") for call in calls)
             process.send_signal(signal.SIGTERM)
-            assert "stopping" in process.stdout.readline()
+            assert "HTTP" in process.stdout.readline() and "stopping" in process.stdout.readline()
             for call in calls:
                 *_, last = call
                 assert last.HasField("done")

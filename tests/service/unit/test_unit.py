@@ -250,7 +250,7 @@ def test_a_stopping_service_ends_with_its_engine(model: Path) -> None:
             assert next(call).HasField("started")
             engine = engine_of(process.pid)
             process.terminate()
-            assert b"stopping" in process.stdout.readline()
+            assert b"HTTP" in process.stdout.readline() and b"stopping" in process.stdout.readline()
             os.kill(engine, signal.SIGKILL)
             with pytest.raises(grpc.RpcError) as lost:
                 list(call)
