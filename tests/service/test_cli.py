@@ -19,6 +19,7 @@ from oscine_engine.scheduler.admission import UTILISATION
 from oscine_proto.oscine.v1.speech_pb2_grpc import SpeechServiceStub
 from oscine_service.cli.main import main
 from tests.service.calls import config, text
+from tests.service.commands import Command
 
 COMMAND = (sys.executable, "-c", "import sys; from oscine_service.cli import main; sys.exit(main())")
 LONG = "This goes on and on, as long as anybody cares to listen to it, and then some more. " * 4
@@ -30,11 +31,11 @@ def run(*arguments: "str | bytes | Path", **options: object) -> "subprocess.Comp
     return subprocess.run((*COMMAND, *arguments), capture_output=True, timeout=PATIENCE_S, **options)  # type: ignore[call-overload,no-any-return]
 
 
-def start(*arguments: "str | Path", **options: object) -> "subprocess.Popen[bytes]":
+def start(*arguments: "str | Path", **options: object) -> "Command[bytes]":
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     # A shell that runs the tests in the background has SIGINT ignored, and children inherit that.
     options.setdefault("preexec_fn", lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
-    return subprocess.Popen((*COMMAND, *arguments), **{**pipes, **options})  # type: ignore[call-overload,no-any-return]
+    return Command((*COMMAND, *arguments), **{**pipes, **options})  # type: ignore[call-overload,no-any-return]
 
 
 def files(folder: Path) -> set[str]:

@@ -15,6 +15,7 @@ import torch
 
 from oscine_proto.oscine.v1.speech_pb2_grpc import SpeechServiceStub
 from tests.service.calls import config, text
+from tests.service.commands import Command
 
 LONG = "This goes on and on, as long as anybody cares to listen to it, and then some more. "
 COMMAND = (sys.executable, "-c", "import sys; from oscine_service.cli import main; sys.exit(main())", "serve")
@@ -22,8 +23,8 @@ PATIENCE_S = 60
 TWO_GPUS = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
 
 
-def start(*arguments: "str | Path") -> "subprocess.Popen[str]":
-    return subprocess.Popen(
+def start(*arguments: "str | Path") -> "Command[str]":
+    return Command(
         (*COMMAND, "--port", "0", *arguments),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

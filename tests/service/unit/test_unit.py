@@ -26,6 +26,7 @@ from oscine_service.unit.states import State
 from oscine_service.unit.supervisor import Supervisor
 from oscine_service.unit.times import Times
 from tests.service.calls import Heard, config, converse, text
+from tests.service.commands import Command
 from tests.service.conftest import running as in_one_process
 from tests.service.unit.conftest import Running, running
 from tests.service.waiting import until
@@ -232,7 +233,7 @@ def engine_of(service: int) -> int:
 def orphan(model: Path, before: Callable[[int], object]) -> int:
     """The engine of a service that was killed, once `before` was done to it."""
     command = [sys.executable, "-c", SERVE, "serve", "--port", "0", "--model", str(model)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+    with Command(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stdout.readline().startswith(b"serving on")
         engine = engine_of(process.pid)
         before(engine)
@@ -242,7 +243,7 @@ def orphan(model: Path, before: Callable[[int], object]) -> int:
 
 def test_a_stopping_service_ends_with_its_engine(model: Path) -> None:
     command = [sys.executable, "-c", SERVE, "serve", "--port", "0", "--model", str(model)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+    with Command(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         address = process.stdout.readline().decode().split()[2].rstrip(",")
         with grpc.insecure_channel(address, (("grpc.enable_http_proxy", 0),)) as channel:
@@ -263,7 +264,7 @@ def test_a_stopping_service_ends_with_its_engine(model: Path) -> None:
 async def test_a_service_that_is_killed_while_its_engine_loads_leaves_no_folder(model: Path) -> None:
     def kill_early() -> int:
         command = [sys.executable, "-c", SERVE, "serve", "--port", "0", "--model", str(model)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        with Command(command, stdout=subprocess.PIPE) as process:
             while not (engine := engine_of(process.pid)):
                 time.sleep(0.01)
             process.kill()
