@@ -61,7 +61,9 @@ class Key:
         if not isinstance(self.owner, str):
             raise InvalidInput(f"{where}: owner must be a text")
         for name in ("voices", "grants"):
-            if not all(isinstance(each, str) for each in getattr(self, name)):
+            value = getattr(self, name)
+            # A text would count as a list of its characters, among which a * grants everything.
+            if not isinstance(value, tuple) or not all(isinstance(each, str) for each in value):
                 raise InvalidInput(f"{where}: {name} must be a list of texts")
         if unknown := set(self.grants) - set(Grant):
             raise InvalidInput(f"{where}: grants {', '.join(sorted(unknown))}: there are {', '.join(Grant)}")
@@ -130,7 +132,9 @@ def _key(entry: Any, path: Path) -> Key:
         raise InvalidInput(f"{path}: a key has a name, a sha256 and some of {', '.join(sorted(names))}")
     if unknown := set(entry) - names:
         raise InvalidInput(f"{path}: the key {entry['name']!r}: unknown: {', '.join(sorted(unknown))}")
-    values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
+    # Without an owner a key is its own, as `oscine keys add` has it; "" makes it one of everybody's.
+    given = {"owner": entry["name"], **entry}
+    values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
     try:
         return Key(**values)
     except InvalidInput as error:
@@ -153,7 +157,8 @@ def write(path: Path, keys: Mapping[str, Key]) -> None:
 def _entry(key: Key) -> dict[str, Any]:
     """What is not the default, and what must be there."""
     defaults = asdict(Key("name", "0" * 64))
-    return {name: value for name, value in asdict(key).items() if value != defaults[name] or name == "name"}
+    always = ("name", "sha256", "owner")
+    return {name: value for name, value in asdict(key).items() if value != defaults[name] or name in always}
 
 
 @contextmanager

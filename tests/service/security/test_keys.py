@@ -53,6 +53,11 @@ def test_what_was_written_is_read_again(file: Path) -> None:
     assert sorted(os.listdir(file.parent)) == ["keys.json", "keys.json.lock"]
 
 
+def test_a_key_without_an_owner_is_its_own(file: Path) -> None:
+    file.write_text(json.dumps({"keys": [{"name": "anna", "sha256": keys.digest("one")}]}))
+    assert keys.read(file)["anna"].principal.owner == "anna"
+
+
 def test_a_key_is_long_and_never_stored(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["keys", "add", "anna", "--keys", str(file), "--streams", "3", "--days", "1"]) == 0
     said = capsys.readouterr()
@@ -129,6 +134,8 @@ def test_a_damaged_file_leaves_the_keys_as_they_were(
         ({"name": "x", "sha256": "0" * 64, "characters_per_minute": 1.5}, "characters_per_minute must be"),
         ({"name": "x", "sha256": "0" * 64, "grants": ["all"]}, "grants all: there are speak"),
         ({"name": "x", "sha256": "0" * 64, "voices": [1]}, "voices must be a list of texts"),
+        ({"name": "x", "sha256": "0" * 64, "voices": "team-*"}, "voices must be a list of texts"),
+        ({"name": "x", "sha256": "0" * 64, "voices": None}, "voices must be a list of texts"),
         ({"name": "x", "sha256": "0" * 64, "expires": "soon"}, "expires must be a date"),
         ({"name": "", "sha256": "0" * 64}, "a name of printable"),
         ([], "a key has a name"),
