@@ -19,10 +19,17 @@ def check(origin: str | None, host: str, allowed: Sequence[str]) -> None:
     """
     if origin is None or "*" in allowed or origin in allowed:
         return
-    page = urlsplit(origin)
-    if page.netloc.lower() == host.lower() and _is_address(page.hostname or ""):
+    if _own(origin, host):
         return
     raise Forbidden(f"pages of {origin} may not call this service: start it with --origins {origin}")
+
+
+def _own(origin: str, host: str) -> bool:
+    try:
+        page = urlsplit(origin)
+    except ValueError:  # no browser writes such
+        return False
+    return page.netloc.lower() == host.lower() and _is_address(page.hostname or "")
 
 
 def _is_address(name: str) -> bool:

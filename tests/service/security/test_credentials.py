@@ -167,6 +167,7 @@ def test_voices_are_granted_by_patterns() -> None:
         ("http://app.example.com", "speech.example.com", ("https://app.example.com",), False),
         ("https://app.example.com.evil.example", "x", ("https://app.example.com",), False),
         ("null", "null", (), False),
+        ("http://[", "[", (), False),
         ("null", "x", ("*",), True),
         ("https://anything", "x", ("*",), True),
     ],
