@@ -34,7 +34,7 @@ class Pronunciations:
                     f"pronunciations: the reading of {word!r} is longer than {LONGEST_READING} characters or has a "
                     "newline"
                 )
-            self._readings[word.strip().lower()] = reading
+            self._readings[_small(word.strip())] = reading
         self._longest = max(map(len, self._readings), default=0)
         self._beginnings = {word[:length] for word in self._readings for length in range(1, len(word) + 1)}
         self._words = re.compile("|".join(map(_bounded, sorted(self._readings, key=len, reverse=True))), re.IGNORECASE)
@@ -48,7 +48,8 @@ class Pronunciations:
         out, at = [], len(before)
         whole = before + text
         for match in self._words.finditer(whole, at):
-            out += [whole[at : match.start()], self._readings[match[0].lower()]]
+            # A pattern takes "İ" for a capital of "i".
+            out += [whole[at : match.start()], self._readings.get(_small(match[0]), match[0])]
             at = match.end()
         return "".join(out) + whole[at:]
 
@@ -66,9 +67,10 @@ class Pronunciations:
 
     def _may_begin(self, whole: str, at: int) -> int:
         """The first place from `at` on whose rest could go on to a word, or the end."""
+        small = _small(whole)
         for start in range(max(at, len(whole) - self._longest), len(whole)):
             inside = start > 0 and _WORDLIKE.match(whole[start - 1]) and _WORDLIKE.match(whole[start])
-            if not inside and whole[start:].lower() in self._beginnings:
+            if not inside and small[start:] in self._beginnings:
                 return start
         return len(whole)
 
@@ -97,6 +99,14 @@ class PronunciationStream:
         said = self._pronunciations.replace(settled, self._before)
         self._before = settled[-1:] or self._before
         return said
+
+
+def _small(text: str) -> str:
+    """In small letters, one for each character wherever it stands: "İ", which would be two, stays."""
+    if text.isascii():
+        return text.lower()
+    folded = ((character, character.casefold(), character.lower()) for character in text)
+    return "".join(next((small for small in (fold, low) if len(small) == 1), each) for each, fold, low in folded)
 
 
 def _bounded(word: str) -> str:

@@ -84,6 +84,22 @@ def test_words_of_a_user_are_read_as_told(written: str, said: str) -> None:
     assert with_words(list(written)) == said
 
 
+@pytest.mark.parametrize(
+    ("word", "written", "said"),
+    [
+        ("Istanbul", "In İstanbul.", "In İstanbul."),
+        ("İzmir", "In İzmir, not Izmir.", "In x, not Izmir."),
+        ("Straße", "STRASSE, STRAẞE", "STRASSE, x"),
+        ("ΟΔΟΣΑ", "ΟΔΟΣ, οδοσα", "ΟΔΟΣ, x"),
+        ("sin", "ſin", "x"),
+    ],
+)
+def test_capitals_of_every_script_are_those_of_their_word(word: str, written: str, said: str) -> None:
+    for messages in ([written], list(written)):
+        stream = Pronunciations({word: "x"}).stream()
+        assert "".join(map(stream.push, messages)) + stream.flush() == said
+
+
 @given(
     text=st.lists(
         st.sampled_from(["Nguyen", "SQL", "SQL server", "server", "行", "长", "城", "市", "s", " ", ".", "5 ", "\n"]),
