@@ -6,8 +6,10 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import pytest_asyncio
+from websockets.asyncio.server import ServerConnection, serve
 
 import oscine_client as oc
+from oscine_client._frames import HEADER, Answers
 from oscine_client.websocket import AsyncClient, Client
 from oscine_engine.checkpoint.load import Checkpoint
 from tests.clients.checks import away, check
@@ -84,6 +86,7 @@ async def test_the_config_and_every_verb_arrive(service: Service, url: str) -> N
             call.append("More.")
             call.finish()
             assert isinstance(list(events)[-1], oc.Done)
+            assert list(call) == [], "nothing follows the end, and nobody waits for it"
 
     await away(converse)
 
@@ -186,3 +189,32 @@ async def test_text_that_breaks_off_is_raised_where_it_is_listened_to(url: str) 
     async with AsyncClient(url) as client:
         with pytest.raises(Broken):
             [event async for event in client.speak(broken(), PCM)]
+
+
+async def test_what_is_not_understood_ends_the_calls_of_a_socket() -> None:
+    async def newer(socket: ServerConnection) -> None:
+        await socket.recv()
+        await socket.send('{"type": "started", "context": "1"}')
+        await socket.wait_closed()
+
+    async with asyncio.timeout(60), serve(newer, "127.0.0.1", 0) as server:
+        port = next(iter(server.sockets)).getsockname()[1]
+        async with AsyncClient(f"ws://127.0.0.1:{port}") as client:
+            with pytest.raises(oc.SpeechError, match="does not understand"):
+                [event async for event in client.speak("Hm.")]
+
+
+@pytest.mark.parametrize("message", ["{", "[]", "{}", '{"type": "done", "context": "1"}', b"", b"\x01\x01"])
+async def test_no_message_is_too_strange_to_be_told_of(message: str | bytes) -> None:
+    with pytest.raises(oc.SpeechError, match="does not understand"):
+        Answers().read(message)
+
+
+async def test_audio_of_a_call_that_is_over_is_nobodys() -> None:
+    answers = Answers()
+    audio = HEADER.pack(1, 0, 1, 7, 0, 1, 0) + b"ab"
+    assert answers.read(audio) == (None, None)
+    answers._contexts[7] = "a"
+    assert answers.read(audio) == ("a", oc.Audio(0, 0, 1, (b"ab",)))
+    answers.read('{"type": "error", "context": "a", "code": "idle", "message": "x"}')
+    assert answers.read(audio) == (None, None)

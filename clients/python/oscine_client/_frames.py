@@ -73,11 +73,21 @@ class Answers:
         self._contexts: dict[int, str] = {}
 
     def read(self, message: str | bytes) -> tuple[str | None, Event | errors.SpeechError | None]:
-        """A context's name and what it is told; None for the name tells all of them, None for what is no news."""
-        if isinstance(message, bytes):
-            return self._audio(message)
-        told = json.loads(message)
+        """A context's name and what it is told; None for the name tells all of them, None for what is no news.
+
+        Raises SpeechError for what cannot be understood.
+        """
+        try:
+            return self._audio(message) if isinstance(message, bytes) else self._news(json.loads(message))
+        except (ValueError, LookupError, TypeError, AttributeError, struct.error) as error:
+            raise errors.SpeechError(
+                f"the service sends what this client does not understand: {error!r}", "internal"
+            ) from error
+
+    def _news(self, told: dict[str, Any]) -> tuple[str | None, Event | errors.SpeechError | None]:
         context = told.get("context")
+        if told["type"] in ("done", "cancelled", "error"):
+            self._contexts = {number: name for number, name in self._contexts.items() if name != context}
         match told["type"]:
             case "started":
                 self._contexts[told["number"]] = context
@@ -104,9 +114,11 @@ class Answers:
             raise errors.SpeechError(
                 f"the service sends audio of version {version}, newer than this client", "internal"
             )
+        if number not in self._contexts:
+            return None, None
         body = memoryview(message)[HEADER.size :]
         found = _packets(body, frames) if kind == PACKETS else (bytes(body),)
-        return self._contexts.get(number), Audio(sequence, first, samples, found)
+        return self._contexts[number], Audio(sequence, first, samples, found)
 
 
 def closed(code: int | None, reason: str) -> errors.SpeechError:

@@ -174,7 +174,7 @@ class Call:
     """
 
     def __init__(self, client: Client, name: str) -> None:
-        self.ended = False
+        self.ended = self._over = False
         self._client, self._name = client, name
         self._told: SimpleQueue[_Told] = SimpleQueue()
 
@@ -219,14 +219,13 @@ class Call:
         self._told.put(told)
 
     def __iter__(self) -> Iterator[Event]:
-        while True:
+        while not self._over:
             told = self._told.get()
             if isinstance(told, SpeechError):
                 self._told.put(told)
                 raise told
+            self._over = _last(told)
             yield told
-            if _last(told):
-                return
 
     def __enter__(self) -> Self:
         return self
@@ -351,7 +350,7 @@ class AsyncCall:
     """
 
     def __init__(self, client: AsyncClient, name: str) -> None:
-        self.ended = False
+        self.ended = self._over = False
         self._client, self._name = client, name
         self._told: asyncio.Queue[_Told] = asyncio.Queue()
 
@@ -396,14 +395,13 @@ class AsyncCall:
         self._told.put_nowait(told)
 
     async def __aiter__(self) -> AsyncIterator[Event]:
-        while True:
+        while not self._over:
             told = await self._told.get()
             if isinstance(told, SpeechError):
                 self._told.put_nowait(told)
                 raise told
+            self._over = _last(told)
             yield told
-            if _last(told):
-                return
 
     async def __aenter__(self) -> Self:
         return self

@@ -184,6 +184,7 @@ export class Answers {
         return { kind: "ready", limits: told.limits as Limits };
       case "error": {
         const { message: words, code, retryAfterMs } = told as unknown as OscineError;
+        if (context !== undefined) this.#forget(context);
         return { kind: "error", context, error: new OscineError(words, code, retryAfterMs) };
       }
       case "started":

@@ -162,6 +162,8 @@ test("audio is read from a part of a larger buffer", () => {
   assert.equal(context, "a");
   assert.deepEqual([event.sequence, event.samples, event.startSample], [3, 960, 2 ** 32 + 5]);
   assert.deepEqual(event.frames.map((frame) => [...frame]), [[7, 8], [6]]);
+  answers.read(JSON.stringify({ type: "error", context: "a", code: "idle", message: "too quiet" }));
+  assert.equal(answers.read(message), undefined, "a call that failed is forgotten");
 });
 
 test("long text is cut between characters", () => {
