@@ -107,8 +107,10 @@ def listen(call: Call, path: str | None) -> None:
                     print(f"\n\n{spoken}", file=sys.stderr)
         except KeyboardInterrupt:
             call.cancel()
-            heard = next(event.heard_samples for event in call if isinstance(event, Cancelled))
-            print(f"\n\ninterrupted after {heard / rate:.1f} s", file=sys.stderr)
+            heard = next((event.heard_samples for event in call if isinstance(event, Cancelled)), None)
+            # All may have been sent by then, and only the player not be through with it.
+            told = "" if heard is None or not rate else f" after {heard / rate:.1f} s"
+            print(f"\n\ninterrupted{told}", file=sys.stderr)
 
 
 def connected(server: str, key: str | None) -> Client:
