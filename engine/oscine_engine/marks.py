@@ -30,9 +30,10 @@ class Marks:
         else:
             self._placed.append((name, behind))
 
-    def read(self, sentences: int, asked: int) -> None:
-        """So many sentences of the text are complete now, and so many with something to say were handed over."""
-        if sentences != self._sentences:
+    def read(self, sentences: int, asked: int, *, pending: bool = True) -> None:
+        """So many sentences of the text are complete now, and so many with something to say were handed over. pending:
+        there is one that is not; what a mark stood in may turn out to be nothing that is said, such as a tag."""
+        if sentences != self._sentences or not pending:
             self._sentences = sentences
             self._placed += ((name, asked) for name in self._standing)
             self._standing.clear()

@@ -303,7 +303,7 @@ class Session:
         if self._times is not None:
             self._times.tell(self._planner.take_words())
         self._asked += sum(isinstance(step, Begin) for step in steps)
-        self._marks.read(self._planner.sentences, self._asked)
+        self._marks.read(self._planner.sentences, self._asked, pending=self._planner.waiting and not end)
         self._give_marks(self._progress.answered)
         if mark:
             self._marks.flush(self._asked)

@@ -24,7 +24,7 @@ from oscine_engine.errors import (
     Unavailable,
     UnknownVoice,
 )
-from oscine_engine.events import Audio, Done, Event, Flushed, Mode, SessionRequest, Started
+from oscine_engine.events import Audio, Done, Event, Flushed, Marked, Mode, SessionRequest, Started
 from oscine_engine.front import Front, VoiceInfo, read_front_end
 from oscine_engine.port import Progress
 from oscine_engine.session import MOST_SENTENCES, Session, SessionLimits
@@ -315,6 +315,24 @@ async def test_every_flush_is_answered_before_nothing_is_found_to_say(room: Room
             await finishing
         assert [type(event) for event in await listener.take_all()] == [Started, Flushed, Flushed]
         assert isinstance(listener.error, InvalidInput)
+
+
+async def test_marks_in_what_turns_out_not_to_be_said_are_answered_in_order(room: Room) -> None:
+    session, stream = await room.open()
+    listener = Listener(session)
+    await session.append("One. <b")
+    await session.mark("in a tag")
+    await session.append("r>")
+    await session.mark("behind it")
+    await session.append("Two. <b")
+    await session.mark("last")
+    await session.append("r>")
+    await session.finish()
+    while stream.ended is None:
+        stream.turn()
+    marks = [event for event in await listener.take_all() if isinstance(event, Marked)]
+    assert marks == [Marked("in a tag", 960), Marked("behind it", 960), Marked("last", 1920)]
+    assert isinstance(listener.events[-1], Done)
 
 
 async def test_who_waits_for_its_flushes_learns_of_any_other_end(room: Room) -> None:
