@@ -332,6 +332,9 @@ async def test_uploads_beyond_what_memory_allows_are_told_when_to_come_back(
         await service.create("emma", recording())
     assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert dict(caught.value.trailing_metadata())["retry-after-ms"] == "1000"
+    bob = Principal("bob", grants=frozenset({Grant.SPEAK}))
+    with service.acting(bob), refused(grpc.StatusCode.PERMISSION_DENIED, "not granted"):
+        await service.create("emma", recording())
     for request in list(upload("anna", recording()))[1:]:
         await first.write(request)
     await first.done_writing()

@@ -77,7 +77,7 @@ class VoiceService:
 
     async def _create(self, pieces: Pieces, context: Context) -> pb.CreateVoiceResponse | None:
         try:
-            with self._library.receiving():
+            with self._library.receiving(current()):
                 return await self._calls.unless_stopped(self._made(pieces))
         except KNOWN as error:
             # A client whose write fails is told of that by grpc, and not of the reason.

@@ -48,7 +48,7 @@ def routes(library: Library, calls: Calls) -> list[Route]:
     async def created(request: Request) -> Response:
         if request.headers.get("content-type", "").split(";")[0].strip().lower() != "multipart/form-data":
             raise BadForm("send a form (multipart/form-data) with the fields name and audio_sample, a file")
-        with library.receiving():
+        with library.receiving(current()):
             voice = await calls.unless_stopped(_created(request, library))
         return JSONResponse(_shown(voice), 201, {"Location": f"/v1/audio/voices/{voice.name}"})
 

@@ -82,8 +82,10 @@ class Library:
         self._receiving = 0
 
     @contextmanager
-    def receiving(self) -> Iterator[None]:
-        """Hold a place for a recording while it is being received and read. Raises Overloaded if there is none."""
+    def receiving(self, principal: Principal) -> Iterator[None]:
+        """Hold a place for a recording while it is being received and read. Raises Overloaded if there is none, and
+        Forbidden for who may not add voices, and would take the place of those who may."""
+        principal.require(Grant.VOICES)
         if self._receiving >= UPLOADS:
             raise Overloaded(f"{UPLOADS} recordings are being received already; try again", 1.0)
         self._receiving += 1
