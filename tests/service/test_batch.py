@@ -78,6 +78,7 @@ def test_lines_are_called_by_their_number_in_the_file() -> None:
         ("a|b|c|d|e|f", ["6 columns"]),
         ("a|one\na|two", ["line 2", "'a'", "line 1"]),
         ("../a|one", ["'../a'", "file"]),
+        ("中" * 67 + "|one", ["file", "200 bytes"]),
         ("a|", ["line 1", "no text"]),
         ('{"text": "a"}\nplain', ["line 2", "JSON"]),
         ('{"text": "a", "tempo": 2}', ["'tempo'", "speed"]),

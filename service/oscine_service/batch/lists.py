@@ -22,8 +22,9 @@ from typing import Any
 from oscine_engine.errors import InvalidInput
 from oscine_engine.events import Mode
 
-ID = re.compile(r"[\w][\w.@+-]{0,199}")
-"""It names a file."""
+ID = re.compile(r"[\w][\w.@+-]*")
+LONGEST_ID = 200
+"""Bytes. It names a file, whose name has 255 at most with what stands behind it."""
 FIELDS = ("id", "text", "voice", "recording", "transcript", "seed", "mode", "language", "speed", "instruction")
 _KINDS: Mapping[str, tuple[type, ...]] = {"seed": (int,), "speed": (int, float)}
 """Of fields that are no strings."""
@@ -122,9 +123,10 @@ def _line(where: str, **values: Any) -> Line:
     line = Line(**values)
     if not line.text.strip():
         raise InvalidInput(f"{where} has no text")
-    if not ID.fullmatch(line.id):
+    if not ID.fullmatch(line.id) or len(line.id.encode()) > LONGEST_ID:
         raise InvalidInput(
-            f"{where}: {line.id!r} cannot name a file; take letters, digits and . _ - @ +, a letter or digit first"
+            f"{where}: {line.id!r} cannot name a file; take letters, digits and . _ - @ +, a letter or digit first, "
+            f"and at most {LONGEST_ID} bytes"
         )
     if line.voice is not None and line.recording is not None:
         raise InvalidInput(f"{where}: it names a voice and a recording; leave one out")
