@@ -116,6 +116,7 @@ def test_silence_is_worth_nothing_and_bad_items_cost_others_nothing(service: str
     [
         (b"no json", "JSON"),
         (b"[]", "object"),
+        pytest.param(b"[" * 100_000, "JSON", id="deep"),
         (b"{}", "text"),
         (json.dumps({"text": "Hi.", "audio": "?"}).encode(), "base64"),
         (json.dumps({"text": "Hi.", "audio": PACKED, "language": "fr"}).encode(), "'fr'"),

@@ -130,7 +130,7 @@ async def _body(request: Request) -> bytes:
 def _object(body: bytes) -> dict[str, Any]:
     try:
         sent = json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(f"the body is no JSON ({error}); send an object, or a file as audio/wav") from error
     if not isinstance(sent, dict):
         raise InvalidInput("the body must be a JSON object with text and audio, or with items")

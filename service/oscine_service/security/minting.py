@@ -30,7 +30,7 @@ def routes(mint: Mint) -> Sequence[BaseRoute]:
 def _seconds(body: bytes) -> int:
     try:
         asked = json.loads(body) if body.strip() else {}
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(f"the body is not JSON: {error}") from error
     match asked:
         case {"expires_in": int(seconds)} if len(asked) == 1 and type(seconds) is int:
