@@ -48,6 +48,7 @@ class Entrance:
         self.metrics = Metrics()
         self._shown = settings.observe.metrics
         self._pages = security.origins
+        self._wants_certificates = security.tls_client_ca is not None
         keys = KeyBook(security.keys) if security.keys is not None else None
         self._guard = Guard(keys, Mint.of(security.token_secret))
         self._traces = tracing.desk() if settings.observe.traces else None
@@ -55,8 +56,8 @@ class Entrance:
 
     @property
     def open(self) -> bool:
-        """Anybody may call."""
-        return self._guard.open
+        """Anybody may call: without a key, and without a certificate."""
+        return self._guard.open and not self._wants_certificates
 
     @asynccontextmanager
     async def before(self, front: Front, engines: Callable[[], Sequence[EngineState]]) -> AsyncIterator[None]:

@@ -15,6 +15,7 @@ from oscine_engine.checkpoint.load import Checkpoint
 from oscine_engine.errors import InvalidInput
 from oscine_proto.oscine.v1.speech_pb2_grpc import SpeechServiceStub
 from oscine_service.config.model import Security, Settings
+from oscine_service.entrance import Entrance
 from oscine_service.security.tls import Files, Tls, files
 from tests.service.calls import config, text
 from tests.service.security.conftest import House, house
@@ -155,6 +156,7 @@ async def test_clients_show_a_certificate_where_one_is_wanted(mutual: tuple[Hous
         assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
         with pytest.raises((ssl.SSLError, ConnectionError)):
             await found.fetch("/readyz", tls=made.client(wrong))
+    assert [Entrance(settings(made, mutual=wanted)).open for wanted in (False, True)] == [True, False]
 
 
 async def test_files_that_do_not_fit_are_named(tmp_path: Path) -> None:
