@@ -96,6 +96,7 @@ def test_a_port_that_is_taken_is_found() -> None:
         found = list(service.ports(replace(OK, server=Server(port=0, http_port=port))))
     assert levels(iter(found)) == [Level.GOOD, Level.FAULT]
     assert str(port) in mends(iter(found)) and "ss -ltnp" in mends(iter(found))
+    assert "--http-port" in mends(iter(found))
 
 
 def test_a_machine_without_libraries_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

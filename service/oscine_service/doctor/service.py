@@ -58,7 +58,7 @@ def ports(settings: Settings) -> Iterator[Finding]:
         if port is None:
             continue
         try:
-            check_address(server.host, port)
+            check_address(server.host, port, f"--{name.replace('_', '-')}")
         except OscineError as error:
             yield fault("ports", str(error), f"ss -ltnp says who has it; or choose another {name}")
         else:
