@@ -320,11 +320,11 @@ async def test_every_flush_is_answered_before_nothing_is_found_to_say(room: Room
 async def test_marks_in_what_turns_out_not_to_be_said_are_answered_in_order(room: Room) -> None:
     session, stream = await room.open()
     listener = Listener(session)
-    await session.append("One. <b")
+    await session.append("Say one. <b")
     await session.mark("in a tag")
     await session.append("r>")
     await session.mark("behind it")
-    await session.append("Two. <b")
+    await session.append("Say two. <b")
     await session.mark("last")
     await session.append("r>")
     await session.finish()
