@@ -161,6 +161,14 @@ class Front:
                 "reference: this service does not speak after recordings that come with a request; name a voice, or "
                 "start it with references allowed"
             )
-        async with self._decoding:
-            samples, rate = await asyncio.to_thread(self._decode, cold.audio)
+        await self._decoding.acquire()
+        decoding = asyncio.ensure_future(asyncio.to_thread(self._decode, cold.audio))
+        decoding.add_done_callback(self._decoded)
+        samples, rate = await asyncio.shield(decoding)
         return HeardVoice(samples, rate, cold.transcript, cold.language)
+
+    def _decoded(self, done: asyncio.Future[tuple[NDArray[np.float32], int]]) -> None:
+        """A thread is free again, which is not when whoever waited for it gave up."""
+        self._decoding.release()
+        if not done.cancelled():
+            done.exception()  # perhaps nobody is left to be told of it

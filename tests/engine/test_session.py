@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import threading
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from oscine_engine.checkpoint import synthetic
 from oscine_engine.errors import (
@@ -25,7 +27,8 @@ from oscine_engine.errors import (
     UnknownVoice,
 )
 from oscine_engine.events import Audio, Done, Event, Flushed, Marked, Mode, SessionRequest, Started
-from oscine_engine.front import Front, VoiceInfo, read_front_end
+from oscine_engine.front import DECODING, Front, VoiceInfo, read_front_end
+from oscine_engine.options import ColdVoice
 from oscine_engine.port import Progress
 from oscine_engine.session import MOST_SENTENCES, Session, SessionLimits
 from oscine_engine.session_states import State
@@ -128,6 +131,33 @@ async def spoken(session: Session, stream: HandStream) -> int:
     """Segments handed over whole so far."""
     await settle()
     return len(stream.said) - stream.writing
+
+
+async def test_recordings_of_callers_who_left_are_not_read_beside_more_than_may_be(front_end: FrontEnd) -> None:
+    begun, go = list[bytes](), threading.Event()
+
+    def decode(audio: bytes) -> tuple[NDArray[np.float32], int]:
+        begun.append(audio)
+        go.wait(60)
+        raise InvalidInput("reference: this is none")
+
+    front = Front(HandPort(), front_end, VOICES, 24000, decode=decode)
+    request = SessionRequest(reference=ColdVoice(b"sound"))
+    try:
+        for number in range(DECODING):
+            leaving = asyncio.create_task(front.open(request))
+            while len(begun) <= number:
+                await asyncio.sleep(0.001)
+            leaving.cancel()
+            await asyncio.wait([leaving])
+        staying = asyncio.create_task(front.open(request))
+        await asyncio.sleep(0.05)
+        assert len(begun) == DECODING
+    finally:
+        go.set()
+    with pytest.raises(InvalidInput, match="this is none"):
+        await staying
+    assert len(begun) == DECODING + 1
 
 
 # Speaking without being told to
