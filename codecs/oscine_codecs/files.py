@@ -16,6 +16,8 @@ from oscine_codecs.errors import CodecError
 MAX_BYTES = 32 * 1024 * 1024
 MAX_SECONDS = 600.0
 MAX_CHANNELS = 8
+MAX_CONVERTED = 256 << 20
+"""Bytes that FFmpeg may make of a file: silence of many channels is next to nothing until it is unpacked."""
 FFMPEG_S = 20.0
 """Longest that FFmpeg may take for a file."""
 _EBML, _FTYP = b"\x1a\x45\xdf\xa3", b"ftyp"
@@ -82,7 +84,7 @@ def _converted(data: bytes, demuxer: str, max_seconds: float) -> bytes:
         file.flush()
         command = [program, "-nostdin", "-v", "error", "-protocol_whitelist", "file,pipe", "-f", demuxer, *options]
         command += ["-i", file.name, "-map", "0:a:0", "-t", str(max_seconds + 1), "-c:a", "pcm_f32le"]
-        command += ["-bitexact", "-f", "wav", "pipe:1"]
+        command += ["-fs", str(MAX_CONVERTED), "-bitexact", "-f", "wav", "pipe:1"]
         try:
             done = subprocess.run(command, capture_output=True, timeout=FFMPEG_S, check=False)
         except subprocess.TimeoutExpired as error:
@@ -90,4 +92,6 @@ def _converted(data: bytes, demuxer: str, max_seconds: float) -> bytes:
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().splitlines()
         raise CodecError(f"not a readable audio file ({said[-1] if said else 'FFmpeg gave no reason'})")
+    if len(done.stdout) >= MAX_CONVERTED:
+        raise CodecError(f"the audio has more than {MAX_CONVERTED} bytes unpacked; send less, of one channel")
     return done.stdout

@@ -96,6 +96,16 @@ def test_what_libsndfile_cannot_read_goes_through_ffmpeg(tmp_path: Path, suffix:
     assert snr_db(sound[1000:length], heard[1000:length]) > 10
 
 
+@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="ffmpeg is not installed")
+def test_what_grows_too_large_unpacked_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    silence = ["-f", "lavfi", "-i", "anullsrc=r=48000:cl=7.1", "-t", "3", "-f", "adts", "pipe:1"]
+    packed = subprocess.run(["ffmpeg", "-v", "error", *silence], check=True, capture_output=True).stdout
+    assert len(files.decode(packed)[0]) > 3 * 48000
+    monkeypatch.setattr(files, "MAX_CONVERTED", 1 << 20)
+    with pytest.raises(CodecError, match="1048576 bytes unpacked"):
+        files.decode(packed)
+
+
 def test_a_damaged_m4a_gets_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     damaged = b"\x00\x00\x00\x20ftypM4A " + bytes(100)
     if shutil.which("ffmpeg") is not None:
