@@ -64,6 +64,7 @@ class SessionRequest:
     def __post_init__(self) -> None:
         if self.voice is not None and self.reference is not None:
             raise InvalidInput("voice, reference: name a voice or send a recording of one, not both")
+        check_text("voice", self.voice)
         check_text("instruction", self.instruction)
         check_language(self.language)
         check_speed(self.speed)

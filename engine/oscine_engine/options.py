@@ -39,9 +39,13 @@ def within(name: str, value: float | None, least: float, most: float, *, whole: 
 
 
 def check_text(name: str, value: str | None) -> None:
-    """Raises InvalidInput for what is no text. None is none."""
+    """Raises InvalidInput for what is no text, or none that UTF-8 can hold. None is none."""
     if value is not None and not isinstance(value, str):
         raise InvalidInput(f"{name}: {value!r} is no text")
+    try:
+        (value or "").encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput(f"{name}: half of a surrogate pair stands alone (character {error.start})") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,3 +127,6 @@ def check_lexicon(readings: Mapping[str, str] | None) -> None:
         raise InvalidInput("pronunciations: send words, each with a text to read in its place")
     if len(readings) > MAX_LEXICON:
         raise InvalidInput(f"pronunciations: {len(readings)} words; at most {MAX_LEXICON} are taken with a request")
+    for pair in readings.items():
+        for each in pair:
+            check_text("pronunciations", each)
