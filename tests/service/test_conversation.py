@@ -14,7 +14,8 @@ from oscine_engine.events import Audio, Done, Flushed, Stats
 from oscine_proto.oscine.v1 import speech_pb2 as pb
 from oscine_service.audio import Encoding, Format
 from oscine_service.audio.writers import PLAIN
-from oscine_service.conversation import replies
+from oscine_service.conversation import Flush, Text, replies
+from oscine_service.conversation.backlog import Backlog
 from oscine_service.conversation.speech import FIRST, PIECE, Speech
 from oscine_service.limits import Limits
 from tests.service.calls import FLUSH, config, converse, text
@@ -38,6 +39,17 @@ async def test_only_what_takes_long_goes_to_another_thread(checkpoint: Checkpoin
         assert heard.code is grpc.StatusCode.OK and "flushed" in heard.kinds and heard.samples > 0
         # Started, flushed and done take none of their own: of Opus, what they still encode is a packet or two.
         assert pool.submitted <= (len(heard.audio) if encoding == pb.ENCODING_OPUS else 0)
+
+
+@pytest.mark.parametrize("verb", [Text(""), Text("x"), Flush()])
+async def test_whatever_waits_takes_room(verb: Text | Flush, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("oscine_service.conversation.backlog.MOST_CHARACTERS", 10)
+    backlog = Backlog()
+    for _ in range(11):
+        await backlog.put(verb)
+    assert backlog.full
+    await backlog.get()
+    assert not backlog.full
 
 
 @pytest.mark.parametrize("encoding", list(Encoding))

@@ -25,7 +25,8 @@ class Backlog:
         """Queue a verb once there is room; None, the end, needs none."""
         if verb is not None:
             await self._room.wait()
-        characters = len(verb.text) if isinstance(verb, Text) else 1
+        # What is queued takes room, whether or not it says anything.
+        characters = max(1, len(verb.text)) if isinstance(verb, Text) else 1
         self._characters += characters
         if self._characters > MOST_CHARACTERS:
             self._room.clear()

@@ -63,7 +63,7 @@ class Channel:
             await self._talk.put(verb)
         else:
             self._early.append(verb)
-            self._early_characters += len(verb.text) if isinstance(verb, Text) else 1
+            self._early_characters += max(1, len(verb.text)) if isinstance(verb, Text) else 1
 
     async def end(self, refusal: OscineError | None = None) -> None:
         """As `Conversation.end`."""
