@@ -57,11 +57,10 @@ class Tls:
     def __init__(self, files: Files) -> None:
         self._files = files
         self._stamp = _stamp(files)
-        _check(files)
-        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        """For HTTP. New connections get what was last loaded into it."""
-        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
-        _load(self.context, files)
+        self._newest = _context(files)
+        self.context = _context(files)
+        """For HTTP. New connections are handed over to the newest one."""
+        self.context.sni_callback = self._hand_over
         self._for_grpc = _configuration(files)
         self._told: object = None
 
@@ -86,15 +85,19 @@ class Tls:
             stamp = _stamp(self._files)
             if stamp == self._stamp:
                 return False
-            _check(self._files)
+            newest = _context(self._files)
             self._for_grpc = _configuration(self._files)
-            _load(self.context, self._files)
+            self._newest = newest
         except InvalidInput as error:
             log.error("%s; connections get the certificate from before", error)
             return False
         self._stamp = stamp
         log.info("the certificate has been renewed")
         return True
+
+    def _hand_over(self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
+        """Called with each greeting. To load files into a context again would take no authority out of it."""
+        connection.context = self._newest
 
     async def renewing(self) -> None:
         """Do so for as long as it runs."""
@@ -108,17 +111,15 @@ def _stamp(files: Files) -> Stamp:
         return files.stamp()
 
 
-def _check(files: Files) -> None:
-    """In a context of its own: one that fails may be left half loaded."""
-    _load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), files)
-
-
-def _load(context: ssl.SSLContext, files: Files) -> None:
+def _context(files: Files) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
     with _named(files):
         context.load_cert_chain(files.certificate, files.key, password=_refuse_password)
         if files.client_ca is not None:
             context.load_verify_locations(files.client_ca)
             context.verify_mode = ssl.CERT_REQUIRED
+    return context
 
 
 def _configuration(files: Files) -> grpc.ServerCertificateConfiguration:

@@ -159,6 +159,35 @@ async def test_clients_show_a_certificate_where_one_is_wanted(mutual: tuple[Hous
     assert [Entrance(settings(made, mutual=wanted)).open for wanted in (False, True)] == [True, False]
 
 
+def shakes_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> bool:
+    up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = [client.wrap_bio(down, up, server_hostname="localhost"), server.wrap_bio(up, down, server_side=True)]
+    for _ in range(3):
+        for end in ends:
+            try:
+                end.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+            except ssl.SSLError:
+                return False
+    return True
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_an_authority_of_clients_that_is_taken_out_counts_no_more(
+    tmp_path: Path, version: ssl.TLSVersion
+) -> None:
+    made, other = papers(tmp_path), trustme.CA()
+    before = made.client(made.authority.issue_cert("client"))
+    after = made.client(other.issue_cert("client"))
+    before.maximum_version = after.maximum_version = version
+    tls = Tls(Files(made.certificate, made.key, made.authority_file))
+    assert shakes_hands(tls.context, before) and not shakes_hands(tls.context, after)
+    other.cert_pem.write_to_path(str(made.authority_file))
+    assert tls.renew()
+    assert shakes_hands(tls.context, after) and not shakes_hands(tls.context, before)
+
+
 async def test_files_that_do_not_fit_are_named(tmp_path: Path) -> None:
     made = papers(tmp_path)
     assert files(Security()) is None
