@@ -120,8 +120,11 @@ def test_memory_and_cores_of_a_container_count(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(machine, "_QUOTA", quota)
     monkeypatch.setattr(machine, "_LIMIT", limit)
     monkeypatch.setattr(machine, "_USED", used)
+    monkeypatch.setattr(machine, "_STATISTICS", tmp_path / "memory.stat")
     assert "0.5 cores" in mends(machine.processors(OK))
     assert "0.5 GiB free" in mends(machine.memory(OK))
+    (tmp_path / "memory.stat").write_text(f"anon 1\nfile 2\ninactive_file {1 << 27}\n")
+    assert "0.6 GiB free" in mends(machine.memory(OK)), "what files take is given up for others"
     quota.write_text("max 100000\n")
     limit.write_text("max\n")
     assert levels(machine.memory(OK)) == [Level.GOOD]

@@ -27,6 +27,7 @@ WORKING_BYTES = 1 << 30
 """Of an engine process besides the weights: libraries, dictionaries and pages."""
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _LIMIT, _USED = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
+_STATISTICS = Path("/sys/fs/cgroup/memory.stat")
 
 
 def python(settings: Settings) -> Iterator[Finding]:
@@ -101,8 +102,17 @@ def _free() -> int | None:
         lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
         found.append(int(lines["MemAvailable"].split()[0]) << 10)
     with contextlib.suppress(OSError, ValueError):  # no limit, or no control group
-        found.append(int(_LIMIT.read_text()) - int(_USED.read_text()))
+        found.append(int(_LIMIT.read_text()) - int(_USED.read_text()) + _cached())
     return min(found, default=None)
+
+
+def _cached() -> int:
+    """Bytes among those that are used which only hold files, and are given up for anything else."""
+    try:
+        lines = dict(line.split() for line in _STATISTICS.read_text().splitlines())
+        return int(lines["inactive_file"])
+    except (OSError, KeyError, ValueError):
+        return 0
 
 
 def open_files(settings: Settings) -> Iterator[Finding]:
