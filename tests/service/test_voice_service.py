@@ -224,6 +224,9 @@ async def test_each_owner_sees_their_own_voices_and_everybodys(service: Service)
         for name, reason in (("shared", "everybody's"), ("heart", "came with the model")):
             with refused(grpc.StatusCode.PERMISSION_DENIED, reason):
                 await service.stub.DeleteVoice(pb.DeleteVoiceRequest(name=name))
+    with service.acting(Principal("eve", owner="eve", most_voices=1)):
+        both = await asyncio.gather(*(service.create(name, audio) for name in "ab"), return_exceptions=True)
+        assert sorted(type(each).__name__ for each in both) == ["AioRpcError", "Voice"], "voices on their way count"
     dog = Principal("dog", grants=frozenset({Grant.METRICS}))
     with service.acting(dog), refused(grpc.StatusCode.PERMISSION_DENIED, "not granted"):
         await service.names()

@@ -80,6 +80,8 @@ class Library:
     def __init__(self, shipped: Mapping[str, VoiceInfo], catalogue: Catalogue | None, worker: Worker | None) -> None:
         self._shipped, self._catalogue, self._worker = shipped, catalogue, worker
         self._receiving = 0
+        self._making: dict[str, set[str]] = {}
+        """Names of voices that are being made, by their owner: they count before they are there."""
 
     @contextmanager
     def receiving(self, principal: Principal) -> Iterator[None]:
@@ -157,7 +159,12 @@ class Library:
             "owner": principal.owner,
             "replace": new.replace,
         }
-        return _voice(StoredVoice(**await worker.ask("add", asked, audio)), principal)
+        making = self._making.setdefault(principal.owner, set())
+        making.add(new.name)
+        try:
+            return _voice(StoredVoice(**await worker.ask("add", asked, audio)), principal)
+        finally:
+            making.discard(new.name)
 
     async def delete(self, principal: Principal, name: str) -> None:
         """Raises UnknownVoice, Forbidden for the model's and everybody's and without the grant, NoStore, StoreError."""
@@ -178,15 +185,14 @@ class Library:
     async def _room(self, principal: Principal, new: NewVoice, catalogue: Catalogue) -> None:
         if new.name in self._shipped:
             raise VoiceExists(f"the model has a voice {new.name!r}, which comes first; take another name")
-        own = [
-            each for each in await asyncio.to_thread(catalogue.list, principal.owner) if each.owner == principal.owner
-        ]
-        there = any(each.name == new.name for each in own)
-        if there and not new.replace:
+        stored = await asyncio.to_thread(catalogue.list, principal.owner)
+        own = {each.name for each in stored if each.owner == principal.owner}
+        if new.name in own and not new.replace:
             raise VoiceExists(f"there is a voice {new.name!r} already; take another name, or ask to replace it")
         most = principal.most_voices
-        if most is not None and len(own) - there >= most:
-            raise Forbidden(f"you have {len(own)} voices and may have {most}; delete one first")
+        count = len((own | self._making.get(principal.owner, set())) - {new.name})
+        if most is not None and count >= most:
+            raise Forbidden(f"you have {count} other voices and may have {most}; delete one first")
 
 
 @asynccontextmanager
