@@ -130,9 +130,10 @@ def door_figures(door: str, samples: Path, streams: int, seconds: float) -> dict
     good = [each for each in heard["heard"] if each["ended"] is None]
     late = [value for each in good for value in lateness(each["messages"], begun[each["seed"]])]
     first = [each["messages"][0][0] - each["sent"] for each in good]
-    frames = sum(int(message[3]) for each in heard["heard"] for message in each["messages"])
-    # The encoder's own delay makes the last frames one or two more than the speech has.
-    wanted = len(heard["heard"]) * round(seconds * 50)
+    frames = [sum(int(message[3]) for message in each["messages"]) for each in heard["heard"]]
+    # Of each stream: the encoder's own delay makes one or two frames more than the speech has, which make up for none
+    # that another stream has lost.
+    lost = sum(max(0, round(seconds * 50) - count) for count in frames)
     spoken = sum(int(message[2]) for each in heard["heard"] for message in each["messages"]) / RATE
     cpu = {"service": after["cpu_s"] - before["cpu_s"], "clients": heard["cpu_s"]}
     each_ms = {name: round(1000 * used / spoken, 2) for name, used in cpu.items()} if spoken else {}
@@ -141,8 +142,8 @@ def door_figures(door: str, samples: Path, streams: int, seconds: float) -> dict
     return {
         "lateness_ms": ranks(late, 50, 99, 100, scale=1000),
         "first_ms": ranks(first, 50, 99, 100, scale=1000),
-        "frames": frames,
-        "lost": max(0, wanted - frames),
+        "frames": sum(frames),
+        "lost": lost,
         "failed": len(heard["heard"]) - len(good),
         "errors": sorted({each["ended"] for each in heard["heard"] if each["ended"] is not None})[:3],
         "left_open": after["open"],
