@@ -14,6 +14,7 @@ from oscine_service.security.keys import DEFAULT_GRANTS, Key
 from oscine_service.security.principal import Grant
 
 HELP = "list, add and remove the keys that clients of a service must bring"
+MOST_DAYS = 36500
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -68,8 +69,8 @@ def _list(options: argparse.Namespace, file: Path) -> None:
 
 
 def _add(options: argparse.Namespace, file: Path) -> None:
-    if options.days is not None and options.days < 1:
-        raise InvalidInput(f"--days: {options.days} is not a number from 1 up")
+    if options.days is not None and not 1 <= options.days <= MOST_DAYS:
+        raise InvalidInput(f"--days: {options.days} is not a number from 1 to {MOST_DAYS}; leave it out for never")
     ends = None if options.days is None else datetime.now(UTC) + timedelta(days=options.days)
     key = keys.new_key()
     made = Key(

@@ -75,6 +75,9 @@ def test_a_key_is_long_and_never_stored(file: Path, capsys: pytest.CaptureFixtur
     assert main(["keys", "remove", "anna", "--keys", str(file)]) == 0
     assert KeyBook(file).find(secret) is None
     assert main(["keys", "remove", "anna", "--keys", str(file)]) == 1
+    for days in ("0", "4000000"):
+        assert main(["keys", "add", "x", "--keys", str(file), "--days", days]) == 1
+        assert "from 1 to 36500" in capsys.readouterr().err
     assert main(["keys", "add", "x", "--keys", str(file), "--grants", "speak,fly"]) == 1
     assert "fly" in capsys.readouterr().err
 
