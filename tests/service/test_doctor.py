@@ -16,7 +16,7 @@ import trustme
 from oscine_service.cli.doctor import line
 from oscine_service.cli.main import main
 from oscine_service.config.model import Engine, Security, Server, Settings
-from oscine_service.doctor import machine, service
+from oscine_service.doctor import machine, service, speaking
 from oscine_service.doctor.finding import Finding, Level, fault, good
 from oscine_service.security import keys
 from oscine_service.security.keys import Key
@@ -66,6 +66,18 @@ def test_this_machine_speaks(run: Callable[..., Told], model: Path) -> None:
     *_, speech = json.loads(run("--json", "--model", str(model), "--speak").out)["findings"]
     # How fast is up to what else runs here.
     assert speech["about"] == "speech" and "first sound after" in speech["what"]
+
+
+def test_an_engine_that_cannot_be_started_is_a_finding(
+    run: Callable[..., Told], model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*told: object, **more: object) -> object:
+        raise OSError("no room on the disk")
+
+    monkeypatch.setattr(speaking, "unit", full)
+    told = run("--json", "--model", str(model), "--speak")
+    *_, speech = json.loads(told.out)["findings"]
+    assert (told.status, speech["level"]) == (1, "fault") and "no room" in speech["what"]
 
 
 def test_what_is_wrong_is_said_with_what_to_do_and_the_rest_is_looked_at_all_the_same(

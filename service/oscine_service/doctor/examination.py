@@ -46,5 +46,8 @@ async def examine(options: argparse.Namespace, *, speak: bool) -> AsyncIterator[
         except Exception as error:
             yield fault(check.__name__, f"the check failed: {type(error).__name__}: {error}", "tell us of it")
     if speak:
-        async for finding in speaking.speaking(resolved.settings):
-            yield finding
+        try:
+            async for finding in speaking.speaking(resolved.settings):
+                yield finding
+        except Exception as error:
+            yield fault("speech", f"the check failed: {type(error).__name__}: {error}", "tell us of it")
