@@ -103,6 +103,7 @@ def test_what_kubernetes_says_of_a_service_called_oscine_is_no_setting(ours: Map
 def test_a_variable_that_is_no_setting_is_mentioned() -> None:
     (warning,) = resolve(None, {"OSCINE_MAX_STREAM": "3"}).warnings
     assert "OSCINE_MAX_STREAM " in warning and "OSCINE_MAX_STREAMS?" in warning
+    assert not resolve(None, {"OSCINE_KEY": "osk_secret"}).warnings, "it is that of clients"
 
 
 def test_what_is_shown_can_be_read_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
