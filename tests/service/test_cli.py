@@ -78,6 +78,7 @@ def test_wrong_arguments_are_named(tmp_path: Path) -> None:
     assert files(tmp_path) == set()
 
 
+SWITCHES = {"--side-by-side"}
 HEEDED_BY_A_CLIENT = {"--help", "--output", "--server", "--voice", "--seed", "--mode", "--speed", "--language"}
 HEEDED_BY_A_CLIENT |= {
     "--instruction",
@@ -99,8 +100,9 @@ def test_whatever_a_service_has_settled_is_refused_beside_it(capsys: pytest.Capt
     assert {"--model", "--device", "--precision", "--lm-file", "--max-streams"} <= set(settled)
     values = {"--device": "cpu", "--precision": "float32", "--lm-file": "llm", "--max-streams": "8"}
     for flag in settled:
+        value = [] if flag in SWITCHES else [values.get(flag, "1")]
         with pytest.raises(SystemExit) as ended:
-            main(["say", "Hi.", "--server", "here", flag, values.get(flag, "1")])
+            main(["say", "Hi.", "--server", "here", flag, *value])
         assert ended.value.code == 2
         message = capsys.readouterr().err
         assert f"{flag}: without meaning beside --server" in message and "here:50051" in message

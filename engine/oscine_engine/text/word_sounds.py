@@ -1,5 +1,6 @@
 """Spoken items as the words they were written as, each with the sounds that it is heard by."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -14,6 +15,7 @@ from oscine_engine.text.readings_en import read_number
 from oscine_engine.text.render import without_blanks
 from oscine_engine.text.sounds import any_sound, sound
 
+_PARTS = re.compile(r"[0-9]+|[A-Za-z]+|.", re.DOTALL)
 _WIDE = dict(zip(",.?!;:", "，。？！；：", strict=True))
 
 
@@ -103,9 +105,16 @@ class WordReader:
                 read = (read_number(item.text) or by_digit(item.text)).replace(",", "").split()
                 return [number for word in read for number in _phones(pronounce(word))]
             case Spoken.OTHER if self._unknown:
-                known = foreign_sounds(item.text)
-                return self._unknown if known is None else list(known)
+                return [number for part in _PARTS.findall(item.text) for number in self._foreign(part)]
         return []
+
+    def _foreign(self, part: str) -> list[int]:
+        """The sounds of a letter, or of Latin letters or digits that stand beside others in one word."""
+        if part.isascii() and part.isalnum():
+            read = by_digit(part).replace(",", "").split() if part.isdigit() else [part]
+            return [number for word in read for number in _phones(pronounce(word))]
+        known = foreign_sounds(part)
+        return self._unknown if known is None else list(known)
 
     def _close_han(self) -> None:
         self._cut(final=True)

@@ -103,6 +103,11 @@ def test_letters_that_only_some_models_read(text: str) -> None:
     assert told(read([text], "plain")) == told(read(text, "plain"))
 
 
+def test_latin_letters_and_digits_in_a_foreign_word_are_heard_as_what_they_are() -> None:
+    (words,) = read(["ﾊ", "Hello", "3"], "plain")
+    assert shown(words) == [("ﾊHello3", "* HH AH L OW TH R IY")]
+
+
 def test_a_word_that_is_cut_is_told_once() -> None:
     pieces = read(["1" * 300])
     assert len(pieces) > 1
