@@ -85,7 +85,7 @@ class Answers:
             ) from error
 
     def _news(self, told: dict[str, Any]) -> tuple[str | None, Event | errors.SpeechError | None]:
-        context = told.get("context")
+        context: Any = told.get("context")
         if told["type"] in ("done", "cancelled", "error"):
             self._contexts = {number: name for number, name in self._contexts.items() if name != context}
         match told["type"]:
