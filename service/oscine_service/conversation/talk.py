@@ -97,8 +97,8 @@ class Conversation:
         """Do what the client asks, or queue it behind what it sent before: text, flushes and marks keep their order,
         the others act at once. Waits while more text is queued than a client may have waiting.
 
-        Text that is beyond what the client is granted ends the input as `end` with a refusal does. Raises InvalidInput
-        for text, a flush or a mark after `end`.
+        Text that is beyond what the client is granted ends the input as `end` with a refusal does. After that, text,
+        flushes and marks are left out: why is told in the end. Raises InvalidInput for them after any other `end`.
         """
         match verb:
             case Played(samples=samples):
@@ -109,8 +109,10 @@ class Conversation:
                 self._interrupted = True
                 await self._session.cancel()
             case _:
-                if self._closed:
+                if self._closed and self._refusal is None:
                     raise InvalidInput("the text has already ended: nothing may follow its end")
+                if self._closed:
+                    return None
                 if isinstance(verb, Text):
                     try:
                         self._attendant.text(len(verb.text))

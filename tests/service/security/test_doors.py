@@ -127,7 +127,9 @@ async def test_a_voice_that_is_not_granted_is_refused(guarded: House) -> None:
 
 
 async def test_text_beyond_what_is_granted_is_refused_behind_what_was_accepted(guarded: House) -> None:
-    answer = await speak(guarded, config(), *text("Hello there, all of you.", " More."), authorization="Bearer few")
+    """Also to a client that goes on writing."""
+    said = text("Hello there, all of you.", *[" More."] * 50)
+    answer = await speak(guarded, config(), *said, authorization="Bearer few")
     assert answer.code is grpc.StatusCode.RESOURCE_EXHAUSTED and "20 characters a minute" in answer.details
     assert 0 < int(answer.trailing["retry-after-ms"]) <= 60000
     assert answer.kinds[0] == "started" and "audio" in answer.kinds, "what was accepted is spoken"
@@ -169,7 +171,16 @@ async def test_a_key_is_exchanged_for_a_token_that_speaks_and_does_no_more(guard
 
 
 @pytest.mark.parametrize(
-    "body", [b"{", b"[]", b'{"expires_in": "60"}', b'{"expires_in": true}', b'{"x": 1}', b'{"expires_in": 4000}']
+    "body",
+    [
+        b"{",
+        b"[]",
+        pytest.param(b"[" * 100_000, id="deep"),
+        b'{"expires_in": "60"}',
+        b'{"expires_in": true}',
+        b'{"x": 1}',
+        b'{"expires_in": 4000}',
+    ],
 )
 async def test_a_wrong_wish_for_a_token_is_explained(guarded: House, body: bytes) -> None:
     status, told = await token(guarded, body)
