@@ -174,7 +174,8 @@ class DashScope:
         try:
             await self._act(name, field(header, "action", str), field(found, "payload", dict, {}), channel)
         except InvalidInput as error:
-            if channel is not None:
+            # Also one that this message has opened.
+            if (channel := self._socket.channel(name)) is not None:
                 await channel.end(error)  # all that was accepted before is spoken first
             else:
                 await self._socket.send(failure(error, name))

@@ -124,6 +124,16 @@ async def test_what_is_not_offered_fails_the_task_by_name(door: Door, parameters
         assert why in failed["error_message"] and failed["error_code"] in ("invalid_input", "unknown_voice")
 
 
+async def test_a_task_that_fails_with_its_first_text_is_over(door: Door) -> None:
+    async with replay(door.address, PATH) as client:
+        broken = run()
+        broken["payload"]["input"] = {"text": "x" * 20_001}
+        await client.send(broken)
+        assert "input.text" in (await event(client, "task-failed"))["header"]["error_message"]
+        await client.send(run("u"), say("Hello.", "u"), action("finish-task", "u"))
+        assert (await event(client, "task-finished"))["header"]["task_id"] == "u"
+
+
 async def test_an_empty_task_finishes_without_sound(door: Door) -> None:
     async with replay(door.address, PATH) as client:
         await client.send(run(), say("🙂"), action("finish-task"))
