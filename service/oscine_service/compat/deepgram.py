@@ -81,7 +81,6 @@ class Deepgram:
         self._key = ""
         self._waiting = 0
         self._ending: asyncio.TimerHandle | None = None
-        self._closing = False
 
     async def hear(self, message: Message) -> None:
         found = loads(message)
@@ -150,7 +149,6 @@ class Deepgram:
     async def _close(self) -> None:
         """All that was sent is spoken first."""
         self._stay()
-        self._closing = True
         channel = self._socket.channel(self._key)
         if channel is not None:
             await channel.end()
@@ -158,7 +156,7 @@ class Deepgram:
 
     async def _hang_up(self, close: int, why: str) -> None:
         await asyncio.sleep(0)
-        await self._socket.close(close, why[:100])
+        await self._socket.close(close, why)
 
     def _stay(self) -> None:
         if self._ending is not None:

@@ -22,6 +22,8 @@ Message: TypeAlias = str | bytes
 
 MOST_CONTEXTS = 64
 """Conversations at a time on one socket."""
+MOST_REASON = 123
+"""Bytes of the reason of a close, which is cut there."""
 NORMAL = 1000
 RESTART = 1012
 """Close code where conversations were cut off."""
@@ -52,6 +54,7 @@ class Socket:
         self._active_at = self._now()
         self._changed = asyncio.Event()
         self._watching: list[asyncio.Task[None]] = []
+        self._leaving = False
         self._closed = False
         self._cut = False
 
@@ -119,7 +122,10 @@ class Socket:
             return
 
     def close_when_done(self) -> None:
-        """Close it, as is right and proper, once the conversations that run have ended."""
+        """Close it, as is right and proper, once the conversations that run have ended. Once is enough."""
+        if self._leaving:
+            return
+        self._leaving = True
 
         async def leave(tasks: set[asyncio.Task[None]]) -> None:
             if tasks:
@@ -135,7 +141,7 @@ class Socket:
         self._closed = True
         try:
             async with asyncio.timeout(LAST_WORDS_S):
-                await self._websocket.close(code, reason)
+                await self._websocket.close(code, reason.encode()[:MOST_REASON].decode(errors="ignore"))
         except TimeoutError:
             self._abort()
         except (WebSocketDisconnect, RuntimeError):  # it is closed already
@@ -159,7 +165,7 @@ class Socket:
                 if told is not None:
                     await self.send(told)
                 else:
-                    await self.close(1008, str(error)[:100])
+                    await self.close(1008, str(error))
 
     def _act(self) -> None:
         self._active_at = self._now()

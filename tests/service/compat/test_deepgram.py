@@ -2,6 +2,7 @@
 
 import asyncio
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from websockets.exceptions import InvalidStatus
@@ -116,8 +117,9 @@ async def test_a_bad_address_is_refused_with_a_reason(door: Door, query: str, wh
     assert why in refused.value.response.body.decode()
 
 
-async def test_an_unknown_voice_is_an_error_and_ends_the_socket(door: Door) -> None:
-    async with replay(door.address, "/v1/speak?model=nobody") as client:
+@pytest.mark.parametrize("voice", ["nobody", quote("没有这个人" * 10)])
+async def test_an_unknown_voice_is_an_error_and_ends_the_socket(door: Door, voice: str) -> None:
+    async with replay(door.address, f"/v1/speak?model={voice}") as client:
         await client.send(speak("Hello."))
         assert "synthetic" in (await answer(client, "Error"))["description"]
         assert await client.closed() == 1008

@@ -1,5 +1,6 @@
 """ElevenLabs' dialects, by messages as their clients send them."""
 
+import asyncio
 import base64
 import io
 from typing import Any
@@ -144,6 +145,18 @@ async def test_a_bad_address_is_refused_with_a_reason(door: Door, query: str) ->
         async with replay(door.address, f"/v1/text-to-speech/synthetic/multi-stream-input?{query}"):
             pass
     assert refused.value.response.status_code == 400
+
+
+async def test_an_end_that_is_sent_over_and_over_costs_nothing(door: Door) -> None:
+    async with replay(door.address, SINGLE) as client:
+        await client.send({"text": LONG}, {"text": ""})
+        await client.until(lambda each: each["audio"])
+        before = len(asyncio.all_tasks())
+        for _ in range(100):
+            await client.send({"text": ""})
+        await client.send({"text": "x", "sparkle": 1, "context_id": "nobody"})
+        await client.until(lambda each: "error" in each)
+        assert len(asyncio.all_tasks()) < before + 50
 
 
 async def test_an_empty_turn_is_final_without_sound(door: Door) -> None:
