@@ -7,6 +7,7 @@ whoever waits for its end, would stay. Here such a connection is cut, and every 
 import asyncio
 from typing import Any
 
+import h11
 from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
@@ -15,7 +16,7 @@ from uvicorn.server import ServerState
 ABORT = "oscine.abort"
 """Key in `scope["state"]`: a function that cuts the connection at once."""
 FIRST_REQUEST_S = 30.0
-"""For a new connection to begin its first request."""
+"""For the head of the first request of a new connection to come."""
 LAST_WORDS_S = 3.0
 """For a peer that was told that a WebSocket is closed to take that and answer."""
 
@@ -37,6 +38,13 @@ class Http(H11Protocol):
         super().connection_made(transport)
         self.app_state[ABORT] = transport.abort
         self.timeout_keep_alive_task = self.loop.call_later(FIRST_REQUEST_S, self.timeout_keep_alive_handler)
+
+    def data_received(self, data: bytes) -> None:
+        if self.conn.their_state is not h11.IDLE:
+            return super().data_received(data)
+        # The wait for a request ends where its head has come: a piece of one, and no more, must not hold a connection.
+        self.conn.receive_data(data)
+        self.handle_events()
 
 
 class WebSocket(WebSocketsSansIOProtocol):

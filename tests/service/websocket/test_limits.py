@@ -164,12 +164,14 @@ async def test_a_fault_in_one_conversation_is_told_and_harms_no_other(
         assert (await each.end("good")).last["type"] == "done"
 
 
+@pytest.mark.parametrize("begun", [b"", b"GET /livez HTTP/1.1\r\nHo"])
 async def test_a_silent_connection_without_a_request_is_let_go(
-    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+    checkpoint: Checkpoint, begun: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("oscine_service.http.protocols.FIRST_REQUEST_S", 0.2)
     async with opened(checkpoint) as door, asyncio.timeout(30):
         host, _, port = door.address.rpartition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(begun)
         assert await reader.read() == b""
         writer.close()
