@@ -81,6 +81,9 @@ def test_wrong_arguments_are_named(tmp_path: Path) -> None:
 SWITCHES = {"--side-by-side"}
 HEEDED_BY_A_CLIENT = {"--help", "--output", "--server", "--voice", "--seed", "--mode", "--speed", "--language"}
 HEEDED_BY_A_CLIENT |= {
+    "--key",
+    "--tls",
+    "--ca",
     "--instruction",
     "--lexicon",
     "--reference",

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,12 +30,35 @@ SLICE = MAX_TEXT_BYTES // 4
 """Characters a message, of at most four bytes each."""
 
 
+@dataclass(frozen=True, slots=True)
+class Server:
+    """How to reach a service. address: "HOST:PORT". key: None where it asks for none. tls: encrypted, and the service
+    must show a certificate that the system's authorities stand for, or those of the file `authority`, which implies
+    it."""
+
+    address: str
+    key: str | None = None
+    tls: bool = False
+    authority: Path | None = None
+
+    def channel(self) -> grpc.aio.Channel:
+        """Raises OSError for an authority that cannot be read."""
+        if not self.tls and self.authority is None:
+            return grpc.aio.insecure_channel(self.address, OPTIONS)
+        known = None if self.authority is None else self.authority.read_bytes()
+        return grpc.aio.secure_channel(self.address, grpc.ssl_channel_credentials(known), OPTIONS)
+
+    @property
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        return () if not self.key else (("authorization", f"Bearer {self.key}"),)
+
+
 class ServiceFailed(OscineError):
     """The service could not be reached, or ended the call with an error."""
 
 
-async def say(address: str, text: str, request: SessionRequest, output: Path | None) -> None:
-    """Speak `text`, or standard input if it is "-", through the service at `address`, "HOST:PORT".
+async def say(server: Server, text: str, request: SessionRequest, output: Path | None) -> None:
+    """Speak `text`, or standard input if it is "-", through a service.
 
     Samples come as PCM, so that a file holds what the engine made, whatever is written. Raises ServiceFailed, and
     Unreadable for input that goes wrong, after all before it was spoken.
@@ -44,8 +68,8 @@ async def say(address: str, text: str, request: SessionRequest, output: Path | N
         opus.require()
     faults: list[Unreadable] = []
     with open_sink(output, SAMPLE_RATE) as sink:
-        async with grpc.aio.insecure_channel(address, OPTIONS) as channel:
-            call: Call = SpeechServiceStub(channel).Synthesize()
+        async with server.channel() as channel:
+            call: Call = SpeechServiceStub(channel).Synthesize(metadata=server.metadata)
             async with asyncio.TaskGroup() as tasks:
                 feeding = tasks.create_task(_feed(call, request, pieces, faults))
                 try:
@@ -55,7 +79,7 @@ async def say(address: str, text: str, request: SessionRequest, output: Path | N
                         # That there was nothing to speak is no wonder where it could not be read.
                         raise faults[0] from error
                     reached = channel.get_state() is grpc.ChannelConnectivity.READY
-                    raise ServiceFailed(_words(address, error, reached)) from error
+                    raise ServiceFailed(_words(server.address, error, reached)) from error
                 finally:
                     feeding.cancel()
     if faults:
@@ -121,6 +145,8 @@ def _stats(done: pb.Done) -> Stats:
 def _words(address: str, error: grpc.aio.AioRpcError, reached: bool) -> str:
     if error.code() is grpc.StatusCode.UNAVAILABLE and not reached:
         return f"no service answers at {address}: is `oscine serve` running there? ({error.details()})"
+    if error.code() is grpc.StatusCode.UNAUTHENTICATED:
+        return f"the service at {address} speaks to keys that it knows only: give its key with --key"
     hint = dict(error.trailing_metadata() or ()).get("retry-after-ms")
     later = "" if hint is None else f" (in {int(hint) / 1000:.1f} s)"
     return f"the service at {address} says {error.code().name}: {error.details()}{later}"

@@ -18,7 +18,7 @@ from oscine_engine.errors import InvalidInput
 from oscine_service.cli import batch, convert, doctor, early, keys, reward, settings, speaking, text, voices
 from oscine_service.config import arguments, parse
 from oscine_service.config.engine import engine_settings
-from oscine_service.config.sources import Resolved
+from oscine_service.config.sources import KEY_VARIABLE, Resolved
 from oscine_service.observe import logs
 
 if TYPE_CHECKING:
@@ -129,7 +129,8 @@ def _command(options: argparse.Namespace, resolved: Resolved) -> Coroutine[Any, 
         case "say" if options.server is not None:
             from oscine_service.cli import client
 
-            return client.say(options.server, options.text, _request(options), options.output)
+            server = client.Server(options.server, options.key or os.environ.get(KEY_VARIABLE), options.tls, options.ca)
+            return client.say(server, options.text, _request(options), options.output)
         case "say":
             from oscine_service.cli import say
 
@@ -151,9 +152,13 @@ def _check(parser: argparse.ArgumentParser, engine: arguments.Arguments, options
     """End with status 2 if what only an engine of its own can heed was given beside a server, or what only a service
     can."""
     given = engine.given(options, "engine")
-    if getattr(options, "server", None) is not None and given:
+    server = getattr(options, "server", None)
+    alone = [flag for flag in ("key", "tls", "ca") if getattr(options, flag, None)]
+    if server is None and alone:
+        parser.error(f"--{alone[0]}: without meaning unless --server names a service")
+    if server is not None and given:
         parser.error(
-            f"{', '.join(given)}: without meaning beside --server, the service at {options.server} has settled that; "
+            f"{', '.join(given)}: without meaning beside --server, the service at {server} has settled that; "
             "leave out one or the other"
         )
     if len(devices := arguments.flag(options, "device") or ()) > 1:
@@ -182,6 +187,11 @@ def _parser() -> argparse.ArgumentParser:
         type=_address,
         metavar="HOST[:PORT]",
         help=f"let the service at this address speak (port {PORT} if none is given; default: an engine of its own)",
+    )
+    saying.add_argument("--key", help=f"beside --server: the key that it asks for (default: ${KEY_VARIABLE})")
+    saying.add_argument("--tls", action="store_true", help="beside --server: speak to it over TLS")
+    saying.add_argument(
+        "--ca", type=Path, metavar="FILE", help="beside --server: trust the authorities in this PEM file, over TLS"
     )
     saying.add_argument("--voice", help="name of a voice (default: the model's first; see oscine voices)")
     saying.add_argument("--seed", type=int, help="same seed, voice, mode and text: same speech")

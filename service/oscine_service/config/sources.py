@@ -13,9 +13,9 @@ from oscine_engine.errors import InvalidInput
 from oscine_service.config.model import SECTIONS, SETTINGS, Settings
 from oscine_service.config.setting import Setting, written
 
-FILE_VARIABLE = "OSCINE_CONFIG"
-OTHERS = frozenset({FILE_VARIABLE, "OSCINE_KEY"})
-"""Variables of ours that are no settings: the latter is that of programs that call a service, such as our examples."""
+FILE_VARIABLE, KEY_VARIABLE = "OSCINE_CONFIG", "OSCINE_KEY"
+OTHERS = frozenset({FILE_VARIABLE, KEY_VARIABLE})
+"""Variables of ours that are no settings: the latter is that of programs that call a service."""
 _KUBERNETES = re.compile(r"(udp|tcp|sctp)://")
 """What Kubernetes puts into variables like OSCINE_PORT where a Service is called oscine."""
 _KUBERNETES_NAMES = re.compile(r"OSCINE_.*(SERVICE_HOST|SERVICE_PORT|PORT_\d+_(TCP|UDP|SCTP))(_\w+)?$")

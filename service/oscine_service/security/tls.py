@@ -119,6 +119,9 @@ def _context(files: Files) -> ssl.SSLContext:
         if files.client_ca is not None:
             context.load_verify_locations(files.client_ca)
             context.verify_mode = ssl.CERT_REQUIRED
+            # A session that is taken up again would not show its certificate to newer authorities.
+            context.num_tickets = 0
+            context.options |= ssl.OP_NO_TICKET
     return context
 
 

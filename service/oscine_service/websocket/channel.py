@@ -96,9 +96,8 @@ class Channel:
             if error is not None:
                 if self._talk is not None:
                     self._socket.lost(error)
-                for message in self._translator.failed(error):
-                    if not self.muted:
-                        await self._socket.send(message)
+                for message in () if self.muted else self._translator.failed(error):
+                    await self._socket.send(message)
 
     async def _converse(self) -> None:
         socket = self._socket
@@ -113,7 +112,7 @@ class Channel:
                 if isinstance(reply, Done | Cancelled):
                     # Before the client knows: it may use the name again at once.
                     self._leave()
-                for message in self._translator.said(reply):
+                for message in () if self.muted else self._translator.said(reply):
                     await talk.deliver(self._write(message))
 
     async def _write(self, message: "Message") -> None:

@@ -9,16 +9,21 @@ from pathlib import Path
 import grpc
 import pytest
 import pytest_asyncio
+import soundfile
 import trustme
 
 from oscine_engine.checkpoint.load import Checkpoint
 from oscine_engine.errors import InvalidInput
+from oscine_engine.events import SessionRequest
 from oscine_proto.oscine.v1.speech_pb2_grpc import SpeechServiceStub
+from oscine_service.cli import client
 from oscine_service.config.model import Security, Settings
 from oscine_service.entrance import Entrance
+from oscine_service.errors import leaf
+from oscine_service.security.keys import Key, digest
 from oscine_service.security.tls import Files, Tls, files
 from tests.service.calls import config, text
-from tests.service.security.conftest import House, house
+from tests.service.security.conftest import House, house, keys_file
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -103,6 +108,26 @@ async def test_both_ports_are_protected(plain: tuple[House, Papers]) -> None:
     with pytest.raises(grpc.aio.AioRpcError) as refused:
         await speaks(found.channel())
     assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+async def test_a_shell_speaks_over_tls_and_shows_its_key(checkpoint: Checkpoint, tmp_path: Path) -> None:
+    made = papers(tmp_path)
+    guarded = keys_file(tmp_path, secret=Key("anna", digest("secret"), owner="anna"))
+    wanted = replace(settings(made, mutual=False).security, keys=guarded)
+    async with house(checkpoint, replace(Settings(), security=wanted)) as found:
+        there = client.Server(found.grpc_address, key="secret", authority=made.authority_file)
+        heard = tmp_path / "heard.wav"
+        await client.say(there, "Hello.", SessionRequest(seed=1), heard)
+        assert soundfile.info(heard).duration > 0.1
+        for server, word in (
+            (replace(there, key=None), "give its key with --key"),
+            (replace(there, authority=None, tls=True), "no service answers"),
+            (replace(there, authority=None), "no service answers"),
+        ):
+            with pytest.raises(ExceptionGroup) as failed:
+                await client.say(server, "Hello.", SessionRequest(), heard)
+            told = leaf(failed.value)
+            assert isinstance(told, client.ServiceFailed) and word in str(told)
 
 
 async def test_a_renewed_certificate_is_shown_to_new_connections(plain: tuple[House, Papers]) -> None:
