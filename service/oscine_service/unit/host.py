@@ -42,10 +42,12 @@ class Host(EngineServiceServicer):
     async def Beat(self, request: pb.BeatRequest, context: object) -> pb.BeatResponse:
         loop = self._device.loop
         figures = await loop.figures()
+        # As the loop's thread counted them: it may be changing them now.
+        held = {"lm": 0, "flow": 0, "voices": 0} if figures is None else figures.held_pages
         return pb.BeatResponse(
             serving=loop.serving,
             streams=loop.admitted,
-            pages=self._device.pages_held,
+            pages=held["lm"] + held["flow"] - held["voices"],
             figures=None if figures is None else figures_wire.message(figures),
         )
 
