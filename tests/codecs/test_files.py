@@ -1,5 +1,4 @@
 import io
-import shutil
 import struct
 import subprocess
 from pathlib import Path
@@ -10,6 +9,7 @@ import soundfile
 
 from oscine_codecs import files, pcm, wav
 from oscine_codecs.errors import CodecError
+from tests.codecs.decoders import FFMPEG, needs_ffmpeg
 from tests.codecs.signals import RATE, lag, snr_db, voiced
 
 
@@ -80,7 +80,7 @@ def test_bad_files_are_refused(data: bytes, limits: dict[str, float], message: s
         files.decode(data, **limits)
 
 
-@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="ffmpeg is not installed")
+@needs_ffmpeg
 @pytest.mark.parametrize(
     ("suffix", "codec"), [("m4a", ["-c:a", "aac"]), ("webm", ["-c:a", "libopus"]), ("aac", ["-f", "adts"])]
 )
@@ -98,7 +98,7 @@ def test_what_libsndfile_cannot_read_goes_through_ffmpeg(tmp_path: Path, suffix:
     assert snr_db(sound[1000:length], heard[1000:length]) > 10
 
 
-@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="ffmpeg is not installed")
+@needs_ffmpeg
 def test_what_grows_too_large_unpacked_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     silence = ["-f", "lavfi", "-i", "anullsrc=r=48000:cl=7.1", "-t", "3", "-f", "adts", "pipe:1"]
     packed = subprocess.run(["ffmpeg", "-v", "error", *silence], check=True, capture_output=True).stdout
@@ -110,7 +110,7 @@ def test_what_grows_too_large_unpacked_is_refused(monkeypatch: pytest.MonkeyPatc
 
 def test_a_damaged_m4a_gets_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     damaged = b"\x00\x00\x00\x20ftypM4A " + bytes(100)
-    if shutil.which("ffmpeg") is not None:
+    if FFMPEG is not None:
         with pytest.raises(CodecError, match="not a readable audio file"):
             files.decode(damaged)
     monkeypatch.setenv("PATH", "")

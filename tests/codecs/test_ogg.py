@@ -13,6 +13,7 @@ import soundfile
 from oscine_codecs.errors import CodecError
 from oscine_codecs.ogg import OggMuxer, OggOpusStream, checksum
 from oscine_codecs.opus import OpusEncoder
+from tests.codecs.decoders import needs_ffmpeg
 from tests.codecs.signals import RATE, lag, snr_db, voiced
 
 
@@ -62,7 +63,7 @@ def test_opusinfo_finds_no_fault(tmp_path: Path, packets_per_page: int) -> None:
     assert "Pre-skip: 312" in text
 
 
-@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="ffmpeg is not installed")
+@needs_ffmpeg
 def test_ffmpeg_decodes_exactly_the_samples(tmp_path: Path) -> None:
     path = tmp_path / "x.opus"
     path.write_bytes(ogg(voiced(54321)))

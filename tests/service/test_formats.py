@@ -11,7 +11,7 @@ import soundfile
 
 from oscine_codecs.g711 import MULAW
 from oscine_proto.oscine.v1 import speech_pb2 as pb
-from tests.codecs.decoders import FFMPEG, by_libsndfile
+from tests.codecs.decoders import FFMPEG, by_libsndfile, needs_ffmpeg
 from tests.service.calls import FLUSH, Heard, converse, text
 from tests.service.conftest import Service
 
@@ -77,7 +77,7 @@ async def test_what_telephones_and_files_hear(service: Service) -> None:
     assert by_libsndfile(b"".join(mp3.frames))[1] == 44100
 
 
-@pytest.mark.skipif(FFMPEG is None, reason="ffmpeg is not installed")
+@needs_ffmpeg
 async def test_an_encoder_that_is_waited_for_holds_up_nobody_else(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

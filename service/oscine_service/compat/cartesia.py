@@ -22,12 +22,12 @@ from oscine_engine.session import NothingToSay
 from oscine_service.audio import Encoding, Format
 from oscine_service.compat.times import heard
 from oscine_service.conversation import Audio, Calls, Cancel, Config, Done, Flush, Flushed, Reply, Text, Words
+from oscine_service.conversation.verbs import MAX_VOICE
 from oscine_service.errors import code, row
 from oscine_service.limits import Limits
 from oscine_service.websocket.accepting import accepted
 from oscine_service.websocket.channel import Channel
 from oscine_service.websocket.fields import Object, field, loads, only, shown
-from oscine_service.websocket.messages import MAX_VOICE
 from oscine_service.websocket.socket import Message, Socket
 
 PATH = "/tts/websocket"

@@ -1,8 +1,7 @@
 """NVIDIA Riva's text to speech (gRPC) onto conversations, for clients that were written for it."""
 
 import asyncio
-import math
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -10,14 +9,15 @@ import grpc
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from oscine_engine.errors import Idle, InvalidInput, UnknownVoice
+from oscine_engine.errors import InvalidInput, UnknownVoice
 from oscine_engine.front import Front
 from oscine_proto.nvidia_riva import riva_tts_pb2 as pb
 from oscine_service.audio import SAMPLE_RATE, Encoding, Format, whole
 from oscine_service.compat import riva_requests
 from oscine_service.conversation import Audio, Calls, Conversation, Flush, Reply, Text, Words
-from oscine_service.errors import KNOWN, leaf
-from oscine_service.grpc.refusing import abort, drain
+from oscine_service.errors import KNOWN
+from oscine_service.grpc.incoming import drain, first
+from oscine_service.grpc.refusing import abort, refusal_of
 from oscine_service.grpc.sender import Sender
 from oscine_service.limits import Limits
 from oscine_service.security.principal import current
@@ -79,9 +79,9 @@ class Riva:
     async def _whole(
         self, request: pb.SynthesizeSpeechRequest | InvalidInput, context: Context
     ) -> pb.SynthesizeSpeechResponse | None:
-        with self._calls.joined(_nothing):
+        with self._calls.joined():
             spoken: list[pb.SynthesizeSpeechResponse] = []
-            refusal = request if isinstance(request, InvalidInput) else await _refusal(self._speak(request, spoken))
+            refusal = request if isinstance(request, InvalidInput) else await refusal_of(self._speak(request, spoken))
             if refusal is not None:
                 await abort(context, refusal)
         return spoken[0] if spoken else None
@@ -108,56 +108,43 @@ class Riva:
     async def _online(self, requests: Requests, context: Context) -> None:
         sender = Sender(context)
         # Up to the last word of a refusal, not only as long as there is a conversation.
-        with self._calls.joined(_nothing):
-            refusal = await _refusal(self._converse(requests, sender))
+        with self._calls.joined():
+            refusal = await refusal_of(self._converse(requests, sender))
             if refusal is not None:
                 await sender.settle()
                 await drain(requests)
                 await abort(context, refusal)
 
     async def _converse(self, requests: Requests, sender: Sender) -> None:
-        first = await self._first(requests)
-        config = riva_requests.config(first, self._known())
-        riva_requests.text(first)
+        opening = await first(requests, self._limits, self._calls, "a text")
+        config = riva_requests.config(opening, self._known())
+        riva_requests.text(opening)
         rate, words = config.format.sample_rate, list[pb.WordTiming]()
         talking = Conversation.open(self._front, config, self._limits, self._calls)
         async with talking as talk, asyncio.TaskGroup() as tasks:
-            tasks.create_task(_listen(talk, first, requests))
+            tasks.create_task(_listen(talk, opening, requests))
             async for reply in talk:
                 words += _words(reply, rate)
                 if isinstance(reply, Audio):
-                    response = _response(b"".join(reply.frames), words, first)
+                    response = _response(b"".join(reply.frames), words, opening)
                     words.clear()
                     await talk.deliver(sender.write(response))
             if words:
-                await talk.deliver(sender.write(_response(b"", words, first)))
-
-    async def _first(self, requests: Requests) -> pb.SynthesizeSpeechRequest:
-        seconds = self._limits.idle_timeout_s
-        try:
-            async with asyncio.timeout(None if math.isinf(seconds) else seconds):
-                first = await self._calls.unless_stopped(anext(requests, None))
-        except TimeoutError as error:
-            raise Idle(f"nothing was sent for {seconds:g} s") from error
-        if first is None:
-            raise InvalidInput("the call has no request: send a text")
-        if isinstance(first, InvalidInput):
-            raise first
-        return first
+                await talk.deliver(sender.write(_response(b"", words, opening)))
 
     def _known(self) -> dict[str, str]:
         return {name: voice.language for name, voice in self._front.voices.items()}
 
 
-async def _listen(talk: Conversation, first: pb.SynthesizeSpeechRequest, requests: Requests) -> None:
+async def _listen(talk: Conversation, opening: pb.SynthesizeSpeechRequest, requests: Requests) -> None:
     """Until the client closes its side; a bad request ends the input, and all before it is spoken."""
     refusal: InvalidInput | None = None
-    before = await _put(talk, "", first)
+    before = await _put(talk, "", opening)
     async for request in requests:
         try:
             if isinstance(request, InvalidInput):
                 raise request
-            riva_requests.same(first, request)
+            riva_requests.same(opening, request)
             before = await _put(talk, before, request)
         except InvalidInput as error:
             refusal = error
@@ -206,17 +193,3 @@ def _parse_config(data: bytes) -> pb.RivaSynthesisConfigRequest | InvalidInput:
         return pb.RivaSynthesisConfigRequest.FromString(data)
     except DecodeError:
         return InvalidInput("the request is not a RivaSynthesisConfigRequest message")
-
-
-async def _refusal(call: Awaitable[None]) -> Exception | None:
-    """What a call is refused with, if anything."""
-    refusal: Exception | None = None
-    try:
-        await call
-    except* KNOWN as group:
-        refusal = leaf(group)
-    return refusal
-
-
-def _nothing() -> None:
-    """A call is cut off by what it waits for."""

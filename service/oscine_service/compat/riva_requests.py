@@ -19,10 +19,9 @@ from oscine_engine.options import MAX_REFERENCE_BYTES, ColdVoice
 from oscine_proto.nvidia_riva import riva_tts_pb2 as pb
 from oscine_service.audio import SAMPLE_RATE, Container, Encoding, Format
 from oscine_service.conversation import Config
-from oscine_service.conversation.verbs import MAX_TEXT_BYTES
+from oscine_service.conversation.verbs import MAX_TEXT_BYTES, MAX_VOICE
 
 MAX_MESSAGE_BYTES = MAX_REFERENCE_BYTES + (1 << 20)
-MAX_VOICE = 200
 LANGUAGES = {"en": "en-US", "zh": "zh-CN"}
 """Of voices, and the code that Riva's clients know each by."""
 _ENCODINGS = {

@@ -28,6 +28,7 @@ from oscine_service.conversation.talk import Conversation
 from oscine_service.conversation.verbs import (
     MAX_MARK,
     MAX_TEXT_BYTES,
+    MAX_VOICE,
     Cancel,
     Config,
     Flush,
@@ -36,11 +37,14 @@ from oscine_service.conversation.verbs import (
     Text,
     Verb,
     mark_name,
+    quiet_s,
+    text_piece,
 )
 
 __all__ = [
     "MAX_MARK",
     "MAX_TEXT_BYTES",
+    "MAX_VOICE",
     "Audio",
     "Calls",
     "Cancel",
@@ -60,4 +64,6 @@ __all__ = [
     "Word",
     "Words",
     "mark_name",
+    "quiet_s",
+    "text_piece",
 ]

@@ -39,8 +39,9 @@ class Calls:
         await self._closing.wait()
 
     @contextmanager
-    def joined(self, cut: Callable[[], object]) -> Iterator[None]:
-        """Count as a call until the block is left. `cut` is called if the service cannot wait for that."""
+    def joined(self, cut: Callable[[], object] = lambda: None) -> Iterator[None]:
+        """Count as a call until the block is left. `cut` is called if the service cannot wait for that; by default what
+        the call waits for is cut off itself."""
         key = object()
         self._cuts[key] = cut
         try:

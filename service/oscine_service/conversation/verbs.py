@@ -1,5 +1,6 @@
 """What a client asks of a conversation: plain data, the same for every protocol."""
 
+import math
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -9,8 +10,9 @@ from oscine_service.audio import Format
 
 MAX_TEXT_BYTES = 65536
 """Of UTF-8 in one message of our own protocols."""
-MAX_MARK = 200
-"""Characters of a mark's name."""
+MAX_MARK = MAX_VOICE = 200
+"""Characters of the names of a mark and of a voice."""
+MIN_QUIET_MS, MAX_QUIET_MS = 20, 60000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,25 @@ class Cancel:
 
 
 Verb: TypeAlias = Text | Flush | Mark | Played | Cancel
+
+
+def text_piece(text: str) -> Text:
+    """Text of one message of our own protocols. Raises InvalidInput for more than one may hold."""
+    # Half a surrogate pair may be cut off here and go on in the next message.
+    if (size := len(text.encode("utf-8", "surrogatepass"))) > MAX_TEXT_BYTES:
+        raise InvalidInput(f"text: {size} bytes in one message; send at most {MAX_TEXT_BYTES} and go on in another")
+    return Text(text)
+
+
+def quiet_s(quiet_ms: int, field: str = "quiet_ms") -> float:
+    """Seconds for `SessionRequest.quiet_s`; 0 stands for never. Raises InvalidInput that names `field`."""
+    if quiet_ms == 0:
+        return math.inf
+    if not MIN_QUIET_MS <= quiet_ms <= MAX_QUIET_MS:
+        raise InvalidInput(
+            f"{field}: {quiet_ms} ms is out of range; use {MIN_QUIET_MS} to {MAX_QUIET_MS}, or 0 for never"
+        )
+    return quiet_ms / 1000
 
 
 def mark_name(name: str) -> str:

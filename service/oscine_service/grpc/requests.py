@@ -1,7 +1,5 @@
 """Wire bytes -> what a Synthesize request asks. Pure: every refusal is an InvalidInput that names the field."""
 
-import math
-
 from google.protobuf.message import DecodeError
 
 from oscine_engine.errors import InvalidInput
@@ -10,6 +8,7 @@ from oscine_proto.oscine.v1 import speech_pb2 as pb
 from oscine_service.audio import SAMPLE_RATE, Container, Encoding, Format
 from oscine_service.conversation import (
     MAX_TEXT_BYTES,
+    MAX_VOICE,
     Cancel,
     Config,
     Flush,
@@ -18,6 +17,8 @@ from oscine_service.conversation import (
     Text,
     Verb,
     mark_name,
+    quiet_s,
+    text_piece,
 )
 from oscine_service.grpc.options import options
 
@@ -53,8 +54,6 @@ CONTAINERS = {
     pb.CONTAINER_OGG: Container.OGG,
     pb.CONTAINER_WAV: Container.WAV,
 }
-MIN_QUIET_MS, MAX_QUIET_MS = 20, 60000
-MAX_VOICE = 200
 
 
 def parse(data: bytes) -> Config | Verb | InvalidInput:
@@ -91,11 +90,7 @@ def _request(message: pb.SynthesizeRequest) -> Config | Verb:
         case "config":
             return _config(message.config)
         case "text":
-            if (size := len(message.text.encode())) > MAX_TEXT_BYTES:
-                raise InvalidInput(
-                    f"text: {size} bytes in one message; send at most {MAX_TEXT_BYTES} and go on in another"
-                )
-            return Text(message.text)
+            return text_piece(message.text)
         case "flush":
             return Flush()
         case "played":
@@ -119,7 +114,7 @@ def _config(config: pb.SynthesizeConfig) -> Config:
             mode=MODES[config.mode],
             seed=config.seed if config.HasField("seed") else None,
             trim=config.trim if config.HasField("trim") else True,
-            quiet_s=_quiet_s(config.quiet_ms) if config.HasField("quiet_ms") else None,
+            quiet_s=quiet_s(config.quiet_ms, "config.quiet_ms") if config.HasField("quiet_ms") else None,
             **options(config),
         ),
         format=_format(config.audio),
@@ -141,13 +136,3 @@ def _format(audio: pb.AudioFormat) -> Format:
         )
     except InvalidInput as error:
         raise InvalidInput(f"config.audio.{error}") from error
-
-
-def _quiet_s(quiet_ms: int) -> float:
-    if quiet_ms == 0:
-        return math.inf
-    if not MIN_QUIET_MS <= quiet_ms <= MAX_QUIET_MS:
-        raise InvalidInput(
-            f"config.quiet_ms: {quiet_ms} ms is out of range; use {MIN_QUIET_MS} to {MAX_QUIET_MS}, or 0 for never"
-        )
-    return quiet_ms / 1000

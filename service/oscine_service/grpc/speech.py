@@ -1,22 +1,20 @@
 """oscine.v1.SpeechService onto conversations."""
 
 import asyncio
-import math
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from typing import Any, TypeAlias
 
 import grpc
 
-from oscine_engine.errors import Idle, InvalidInput
+from oscine_engine.errors import InvalidInput
 from oscine_engine.front import Front
 from oscine_proto.oscine.v1 import speech_pb2 as pb
 from oscine_service.conversation import Calls, Cancel, Cancelled, Config, Conversation, Text, Verb
-from oscine_service.errors import leaf
-from oscine_service.grpc.refusing import abort, drain
+from oscine_service.grpc.incoming import drain, first
+from oscine_service.grpc.refusing import abort, refusal_of
 from oscine_service.grpc.requests import parse, parse_text
 from oscine_service.grpc.responses import response
 from oscine_service.grpc.sender import Context, Sender
-from oscine_service.grpc.status import KNOWN
 from oscine_service.limits import Limits
 
 Request: TypeAlias = Config | Verb | InvalidInput
@@ -54,8 +52,8 @@ class SpeechService:
     async def _synthesize(self, requests: Requests, context: Context) -> None:
         sender = Sender(context)
         # Up to the last word of a refusal, not only as long as there is a conversation.
-        with self._calls.joined(_nothing):
-            refusal = await _refusal(self._converse(requests, sender))
+        with self._calls.joined():
+            refusal = await refusal_of(self._converse(requests, sender))
             if refusal is not None:
                 await sender.settle()
                 await drain(requests)
@@ -63,8 +61,8 @@ class SpeechService:
 
     async def _synthesize_text(self, request: tuple[Config, Text] | InvalidInput, context: Context) -> None:
         sender = Sender(context)
-        with self._calls.joined(_nothing):
-            refusal = request if isinstance(request, InvalidInput) else await _refusal(self._speak(*request, sender))
+        with self._calls.joined():
+            refusal = request if isinstance(request, InvalidInput) else await refusal_of(self._speak(*request, sender))
             if refusal is not None:
                 await sender.settle()
                 await abort(context, refusal)
@@ -86,21 +84,10 @@ class SpeechService:
             await _answer(talk, sender)
 
     async def _config(self, requests: Requests) -> Config:
-        seconds = self._limits.idle_timeout_s
-        try:
-            async with asyncio.timeout(None if math.isinf(seconds) else seconds):
-                first = await self._calls.unless_stopped(anext(requests, None))
-        except TimeoutError as error:
-            raise Idle(f"nothing was sent for {seconds:g} s: send a config first") from error
-        match first:
-            case Config():
-                return first
-            case None:
-                raise InvalidInput("the call has no request: send a config first")
-            case InvalidInput():
-                raise first
-            case _:
-                raise InvalidInput("the first request must be a config")
+        request = await first(requests, self._limits, self._calls, "a config first")
+        if not isinstance(request, Config):
+            raise InvalidInput("the first request must be a config")
+        return request
 
 
 async def _answer(talk: Conversation, sender: Sender) -> bool:
@@ -128,17 +115,3 @@ async def _listen(talk: Conversation, requests: Requests) -> None:
             return
     await talk.reports_end()
     await talk.end(refusal)
-
-
-async def _refusal(call: Awaitable[None]) -> Exception | None:
-    """What a call is refused with, if anything."""
-    refusal: Exception | None = None
-    try:
-        await call
-    except* KNOWN as group:
-        refusal = leaf(group)
-    return refusal
-
-
-def _nothing() -> None:
-    """A call is cut off by what it waits for."""

@@ -11,7 +11,8 @@ from oscine_engine.errors import Idle, InvalidInput
 from oscine_proto.oscine.v1 import voice_pb2 as pb
 from oscine_service.conversation.calls import Calls
 from oscine_service.errors import KNOWN
-from oscine_service.grpc.refusing import abort, drain
+from oscine_service.grpc.incoming import drain
+from oscine_service.grpc.refusing import abort
 from oscine_service.security.principal import current
 from oscine_service.voices.library import MAX_AUDIO_BYTES, Library, NewVoice, Origin, Voice, too_large
 

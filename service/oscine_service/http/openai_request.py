@@ -13,6 +13,7 @@ from oscine_engine.events import Mode, SessionRequest
 from oscine_engine.front import MAX_SEED
 from oscine_engine.options import MAX_TRANSCRIPT, ColdVoice
 from oscine_service.audio import SAMPLE_RATE, Container, Encoding, Format
+from oscine_service.conversation.verbs import MAX_VOICE
 from oscine_service.http.openai_names import MODELS, UnknownModel
 
 T = TypeVar("T")
@@ -20,7 +21,6 @@ T = TypeVar("T")
 MAX_INPUT = 4096
 """Characters, as OpenAI has it."""
 MAX_INSTRUCTIONS = 4096
-MAX_VOICE = 200
 MAX_SHOWN = 50
 """Characters of what was sent, in a message about it."""
 FORMATS = {

@@ -10,6 +10,7 @@ from starlette.routing import Route
 from oscine_engine.front import MAX_SEED
 from oscine_engine.options import FASTEST, LANGUAGES, MAX_TRANSCRIPT, SLOWEST
 from oscine_service.audio.formats import RATES
+from oscine_service.conversation.verbs import MAX_VOICE
 from oscine_service.http import openapi_door, openapi_voices
 from oscine_service.http.openai_names import MODELS, STOCK_VOICES
 from oscine_service.http.openai_request import (
@@ -18,7 +19,6 @@ from oscine_service.http.openai_request import (
     FORMATS,
     MAX_INPUT,
     MAX_INSTRUCTIONS,
-    MAX_VOICE,
     STREAM_FORMATS,
 )
 

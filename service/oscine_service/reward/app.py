@@ -79,7 +79,7 @@ def application(judge: Judge, threads: ThreadPoolExecutor, calls: Calls) -> Star
     desk = Desk(judge, threads)
 
     async def rewarded(request: Request) -> JSONResponse:
-        with calls.joined(lambda: None):
+        with calls.joined():
             return await answer(request)
 
     async def answer(request: Request) -> JSONResponse:

@@ -8,7 +8,8 @@ from grpc_health.v1 import health
 
 from oscine_engine.errors import OscineError
 from oscine_service.errors import code
-from oscine_service.grpc.refusing import abort, drain
+from oscine_service.grpc.incoming import drain
+from oscine_service.grpc.refusing import abort
 from oscine_service.observe.metrics import Metrics
 from oscine_service.security.credentials import in_headers
 from oscine_service.security.guard import Guard

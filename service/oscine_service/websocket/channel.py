@@ -80,7 +80,7 @@ class Channel:
 
     async def run(self) -> None:
         """The conversation from its opening to its last message."""
-        with self._socket.calls.joined(_nothing):
+        with self._socket.calls.joined():
             error: Exception | None = None
             try:
                 await self._converse()
@@ -122,7 +122,3 @@ class Channel:
     def _leave(self) -> None:
         self.over = True
         self._socket.left(self._key, self)
-
-
-def _nothing() -> None:
-    """It is cut off by its conversation."""

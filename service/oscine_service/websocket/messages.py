@@ -19,6 +19,7 @@ from oscine_engine.options import ColdVoice
 from oscine_service.audio import Container, Encoding, Format
 from oscine_service.conversation import (
     MAX_TEXT_BYTES,
+    MAX_VOICE,
     Audio,
     Cancel,
     Cancelled,
@@ -31,10 +32,11 @@ from oscine_service.conversation import (
     Played,
     Reply,
     Started,
-    Text,
     Verb,
     Words,
     mark_name,
+    quiet_s,
+    text_piece,
 )
 from oscine_service.conversation.backlog import MOST_CHARACTERS
 from oscine_service.errors import code, retry_after_s
@@ -45,10 +47,8 @@ PROTOCOL = "oscine.v1"
 """Subprotocol, for clients that offer one."""
 MAX_CONTEXT = 64
 """Characters of a context's name."""
-MAX_VOICE = 200
 PIECE_BYTES = 32 << 10
 """Of sound in one message."""
-MIN_QUIET_MS, MAX_QUIET_MS = 20, 60000
 
 HEADER = struct.Struct(">BBHIIIQ")
 """Of a binary message: version, kind, frames, context number, sequence, samples, start sample."""
@@ -103,12 +103,7 @@ def _asks(message: Object) -> Config | Verb | End:
     only(message, _FIELDS[kind] | {"type", "context"}, kind)
     match kind:
         case "text":
-            text = field(message, "text", str)
-            if (size := len(text.encode("utf-8", "surrogatepass"))) > MAX_TEXT_BYTES:
-                raise InvalidInput(
-                    f"text: {size} bytes in one message; send at most {MAX_TEXT_BYTES} and go on in another"
-                )
-            return Text(text)
+            return text_piece(field(message, "text", str))
         case "flush":
             return Flush()
         case "mark":
@@ -148,7 +143,7 @@ def _config(message: Object) -> Config:
         if message.get(name) is not None:
             given[name] = field(message, name, kind)
     if message.get("quiet_ms") is not None:
-        given["quiet_s"] = _quiet_s(field(message, "quiet_ms", int))
+        given["quiet_s"] = quiet_s(field(message, "quiet_ms", int))
     if message.get("pronunciations") is not None:
         words = given["pronunciations"] = field(message, "pronunciations", dict)
         for word in words:
@@ -186,16 +181,6 @@ def _reference(message: Object) -> ColdVoice:
             return ColdVoice(audio, transcript, language)
         case other:
             raise InvalidInput(f"reference.language: {shown(other)} is unknown; use en or zh, or leave it out")
-
-
-def _quiet_s(quiet_ms: int) -> float:
-    if quiet_ms == 0:
-        return math.inf
-    if not MIN_QUIET_MS <= quiet_ms <= MAX_QUIET_MS:
-        raise InvalidInput(
-            f"quiet_ms: {quiet_ms} ms is out of range; use {MIN_QUIET_MS} to {MAX_QUIET_MS}, or 0 for never"
-        )
-    return quiet_ms / 1000
 
 
 def ready(limits: Limits, contexts: int, message_bytes: int) -> str:

@@ -33,8 +33,8 @@ class Dialect(Protocol):
     async def hear(self, message: Message) -> None:
         """Do what a message of the client asks. Raises InvalidInput for one that belongs to no conversation."""
 
-    def refused(self, error: InvalidInput) -> Message | None:
-        """What is told of such a message; None to close the socket instead."""
+    def refused(self, error: InvalidInput) -> Message:
+        """What is told of such a message."""
 
 
 class Socket:
@@ -161,11 +161,7 @@ class Socket:
             try:
                 await dialect.hear(received["bytes"] if message is None else message)
             except InvalidInput as error:
-                told = dialect.refused(error)
-                if told is not None:
-                    await self.send(told)
-                else:
-                    await self.close(1008, str(error))
+                await self.send(dialect.refused(error))
 
     def _act(self) -> None:
         self._active_at = self._now()
