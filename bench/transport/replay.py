@@ -24,7 +24,8 @@ LEAD_S = 0.03
 class ReplayPort:
     """A `Port`. Each stream says `seconds` of `samples`, from a place of its own, as soon as it has any text.
 
-    begun: by seed, when each stream's first packet was handed out, in seconds of the monotonic clock.
+    total: samples of each. begun: by seed, when each stream's first packet was handed out, in seconds of the monotonic
+    clock.
     """
 
     serving = True
@@ -32,7 +33,7 @@ class ReplayPort:
     def __init__(self, samples: NDArray[np.float32], seconds: float) -> None:
         self._samples = np.concatenate([samples, samples])
         self._length = samples.size
-        self._total = round(seconds * RATE)
+        self.total = round(seconds * RATE)
         self._streams: set[ReplayStream] = set()
         self.begun: dict[int, float] = {}
 
@@ -52,10 +53,6 @@ class ReplayPort:
         """Arrays of their own, as an engine's are, and no two streams alike."""
         place = (seed * 7919 + start) % self._length
         return np.resize(self._samples[place:], count)
-
-    @property
-    def total(self) -> int:
-        return self._total
 
 
 class ReplayStream:

@@ -49,11 +49,11 @@ async def serve(samples: NDArray[np.float32], seconds: float) -> None:
     ):
         with lasting():
             print(json.dumps({"grpc": running.address, "http": http}), flush=True)
-            while line := await asyncio.to_thread(sys.stdin.readline):
+            while await asyncio.to_thread(sys.stdin.readline):
                 # One figure for each question: CPU seconds so far, and when the streams since the last one began.
                 begun, port.begun = port.begun, {}
                 told = {"cpu_s": time.process_time(), "begun": begun, "open": port.admitted, "encoding_ms": encoding}
-                print(json.dumps(told if line.strip() else {}), flush=True)
+                print(json.dumps(told), flush=True)
 
 
 if __name__ == "__main__":

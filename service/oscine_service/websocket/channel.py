@@ -93,10 +93,12 @@ class Channel:
                 error = InternalError(f"a fault that the service did not foresee: {type(bug).__name__}")
             finally:
                 self._leave()
-            if error is not None:
-                if self._talk is not None:
-                    self._socket.lost(error)
-                for message in () if self.muted else self._translator.failed(error):
+            if error is None:
+                return
+            if self._talk is not None:
+                self._socket.lost(error)
+            if not self.muted:
+                for message in self._translator.failed(error):
                     await self._socket.send(message)
 
     async def _converse(self) -> None:
@@ -112,7 +114,9 @@ class Channel:
                 if isinstance(reply, Done | Cancelled):
                     # Before the client knows: it may use the name again at once.
                     self._leave()
-                for message in () if self.muted else self._translator.said(reply):
+                if self.muted:
+                    continue
+                for message in self._translator.said(reply):
                     await talk.deliver(self._write(message))
 
     async def _write(self, message: "Message") -> None:
