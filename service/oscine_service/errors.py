@@ -28,6 +28,7 @@ from oscine_engine.errors import (
     VoiceExists,
 )
 from oscine_service.security.errors import Forbidden, Unauthenticated
+from oscine_service.telephony.errors import CallTaken, HungUp, UnknownCall
 
 POLICY, INTERNAL, LATER, GOING = 1008, 1011, 1013, 1001
 
@@ -43,6 +44,9 @@ _Status = grpc.StatusCode
 _TABLE = (
     Row(UnknownVoice, _Status.NOT_FOUND, 404, POLICY),
     Row(VoiceExists, _Status.ALREADY_EXISTS, 409, POLICY),
+    Row(UnknownCall, _Status.NOT_FOUND, 404, POLICY),
+    Row(CallTaken, _Status.ALREADY_EXISTS, 409, POLICY),
+    Row(HungUp, _Status.ABORTED, 410, GOING),
     Row(InvalidInput, _Status.INVALID_ARGUMENT, 400, POLICY),
     Row(Unauthenticated, _Status.UNAUTHENTICATED, 401, POLICY),
     Row(Forbidden, _Status.PERMISSION_DENIED, 403, POLICY),

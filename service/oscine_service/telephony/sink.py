@@ -1,0 +1,239 @@
+"""Calls that are up, by name, and what a conversation speaks into them with.
+
+A door of telephony makes a `Player` (`burst.py` where the carrier owns the clock, `realtime.py` where we do), and
+registers a `Sink` around it for as long as the call is up:
+
+    with sinks.up(Sink(("CA123",), player, kind="twilio", owner=principal.current().owner, hang_up=hang_up)):
+        ...read the carrier's messages until the call ends
+
+A conversation takes a turn at it, one at a time:
+
+    async with sinks.turn("CA123", owner) as turn:
+        await turn.write(frames, samples)       # of turn.format
+        await turn.flush()
+        heard = await turn.heard_beyond(0)      # as the listener hears it
+        heard = await turn.clear()              # barge-in: nothing more is heard
+
+Everything here belongs to one event loop.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import Protocol
+
+from oscine_engine.errors import InvalidInput
+from oscine_service.audio import Format
+from oscine_service.telephony.errors import CallTaken, HungUp, UnknownCall
+
+MOST_SHOWN = 8
+"""Names in an error message."""
+MAX_NAME = 200
+"""Characters of a call's name."""
+
+
+class Player(Protocol):
+    """Plays what it is given to one listener, in order.
+
+    Positions are samples at `format.sample_rate`, counted from the beginning of the call in what was given; what is
+    added, such as silence, does not count, and what a clear drops counts no more. tell: the sink's, called whenever
+    `heard` has come further; calling it more than a few times a second is waste.
+    """
+
+    format: Format
+    tell: Callable[[], None]
+
+    @property
+    def given(self) -> int: ...
+
+    @property
+    def heard(self) -> int:
+        """As well as is known; never more than was given."""
+
+    async def write(self, frames: Sequence[bytes], samples: int) -> None:
+        """Frames of `format` that hold so many samples. Waits while more is ahead of the listener than may be; a
+        clear meanwhile drops them."""
+
+    async def point(self) -> None:
+        """`tell` as soon as all that was given so far has been heard."""
+
+    async def flush(self) -> None:
+        """What waits for the rest of a frame is played now, padded with silence; and a point."""
+
+    async def clear(self) -> int:
+        """Drop at once what was not heard yet; where the listener was. What is given next follows there."""
+
+
+class Sink:
+    """A call that is up. names: what it may be called, its own name first. kind: of its door, such as "twilio".
+    owner: whose conversations may speak into it; "": everybody's. hang_up: ends it."""
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        player: Player,
+        *,
+        kind: str,
+        owner: str = "",
+        hang_up: Callable[[], None],
+    ) -> None:
+        self.names = tuple(dict.fromkeys(names))
+        self.player = player
+        self.kind = kind
+        self.owner = owner
+        self.hang_up = hang_up
+        self.since = time.time()
+        self.turn: Turn | None = None
+        self.over = False
+        self._changed = asyncio.Event()
+        player.tell = self._changed.set
+
+    @property
+    def name(self) -> str:
+        return self.names[0]
+
+    def end(self) -> None:
+        """The call is over: whoever speaks into it is told. Called by `Sinks.up`."""
+        self.over = True
+        self._changed.set()
+
+    async def change(self) -> None:
+        """Wait until more was heard, or the call is over."""
+        self._changed.clear()
+        await self._changed.wait()
+
+
+class Turn:
+    """What one conversation says in a call. Positions count from its own beginning. All but `clear` raise HungUp once
+    the call is over."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._player = sink.player
+        self._base: int | None = None
+        self._written = 0
+        self._cleared: int | None = None
+
+    @property
+    def format(self) -> Format:
+        return self._player.format
+
+    @property
+    def written(self) -> int:
+        return self._written
+
+    @property
+    def heard(self) -> int:
+        """Samples that the listener has heard, as well as is known."""
+        if self._cleared is not None:
+            return self._cleared
+        return 0 if self._base is None else max(0, min(self._player.heard - self._base, self._written))
+
+    async def write(self, frames: Sequence[bytes], samples: int) -> None:
+        """As `Player.write`. Nothing that comes behind a `clear` is heard."""
+        self._check()
+        if self._cleared is not None:
+            return
+        if self._base is None:
+            self._base = self._player.given
+        self._written += samples
+        await self._player.write(frames, samples)
+        self._check()
+
+    async def point(self) -> None:
+        """As `Player.point`."""
+        self._check()
+        if self._cleared is None and self._base is not None:
+            await self._player.point()
+
+    async def flush(self) -> None:
+        """As `Player.flush`."""
+        self._check()
+        if self._cleared is None and self._base is not None:
+            await self._player.flush()
+
+    async def clear(self) -> int:
+        """Stop at once: the samples that were heard."""
+        if self._cleared is None:
+            self._cleared = self.heard
+            if self._base is not None and not self._sink.over:
+                self._cleared = max(0, min(await self._player.clear() - self._base, self._written))
+            self._sink._changed.set()
+        return self._cleared
+
+    async def heard_beyond(self, samples: int) -> int:
+        """Wait until more than that was heard, or the turn was cleared: how much."""
+        while self.heard <= samples and self._cleared is None:
+            self._check()
+            await self._sink.change()
+        return self.heard
+
+    def _check(self) -> None:
+        if self._sink.over:
+            raise HungUp(f"the call {self._sink.name!r} has ended; {self.heard} samples were heard")
+
+
+class Sinks:
+    """The calls that are up."""
+
+    def __init__(self) -> None:
+        self._sinks: dict[str, Sink] = {}
+        self._came = asyncio.Event()
+
+    def __iter__(self) -> Iterator[Sink]:
+        """Each once, oldest first."""
+        return iter(dict.fromkeys(self._sinks.values()))
+
+    @contextmanager
+    def up(self, sink: Sink) -> Iterator[Sink]:
+        """Keep it for as long as the block runs. Raises InvalidInput for names that may not be, and CallTaken for one
+        that another call has."""
+        if bad := [name for name in sink.names if not 0 < len(name) <= MAX_NAME]:
+            raise InvalidInput(f"the name of a call has 1 to {MAX_NAME} characters, not {len(bad[0])}")
+        if taken := [name for name in sink.names if name in self._sinks]:
+            raise CallTaken(f"a call {taken[0]!r} is up already")
+        self._sinks |= dict.fromkeys(sink.names, sink)
+        self._came.set()
+        try:
+            yield sink
+        finally:
+            for name in sink.names:
+                del self._sinks[name]
+            sink.end()
+
+    def find(self, name: str, owner: str = "") -> Sink:
+        """The call of that name, of those that `owner` may speak into. Raises UnknownCall."""
+        sink = self._sinks.get(name)
+        if sink is None or sink.owner not in ("", owner):
+            mine = [each.name for each in self if each.owner in ("", owner)]
+            shown = ", ".join(mine[:MOST_SHOWN]) + (", ..." if len(mine) > MOST_SHOWN else "")
+            raise UnknownCall(f"no call {name[:MAX_NAME]!r} is up; there are: {shown or 'none'}")
+        return sink
+
+    async def wait_for(self, name: str, owner: str = "", patience_s: float = 0.0) -> Sink:
+        """`find`, as soon as the call is up: an agent is often faster than a carrier. Raises UnknownCall after so
+        long."""
+        try:
+            async with asyncio.timeout(patience_s):
+                while True:
+                    try:
+                        return self.find(name, owner)
+                    except UnknownCall:
+                        self._came.clear()
+                        await self._came.wait()
+        except TimeoutError:
+            return self.find(name, owner)
+
+    @asynccontextmanager
+    async def turn(self, name: str, owner: str = "", patience_s: float = 0.0) -> AsyncIterator[Turn]:
+        """Speak into a call until the block is left; what was not heard by then, if it is left by an error or too
+        early, is for the conversation to clear. Raises UnknownCall, and CallTaken while another one speaks there."""
+        sink = await self.wait_for(name, owner, patience_s)
+        if sink.turn is not None:
+            raise CallTaken(f"another conversation speaks into the call {sink.name!r}: cancel it, or wait for its end")
+        sink.turn = turn = Turn(sink)
+        try:
+            yield turn
+        finally:
+            sink.turn = None
