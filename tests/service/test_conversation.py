@@ -2,13 +2,16 @@
 
 import asyncio
 import itertools
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
 
 import grpc
 import numpy as np
 import pytest
 
+from oscine_codecs.errors import CodecError
 from oscine_engine.checkpoint.load import Checkpoint
 from oscine_engine.events import Audio, Done, Flushed, Stats
 from oscine_proto.oscine.v1 import speech_pb2 as pb
@@ -16,30 +19,77 @@ from oscine_service.audio import Encoding, Format
 from oscine_service.audio.writers import PLAIN
 from oscine_service.conversation import Flush, Text, replies
 from oscine_service.conversation.backlog import Backlog
+from oscine_service.conversation.encoders import Encoders
 from oscine_service.conversation.speech import FIRST, PIECE, Speech
 from oscine_service.limits import Limits
 from tests.codecs.decoders import FFMPEG
 from tests.service.calls import FLUSH, config, converse, text
 from tests.service.conftest import running
 
+T = TypeVar("T")
 
-class Counting(ThreadPoolExecutor):
-    submitted = 0
 
-    def submit(self, *args: Any, **kwargs: Any) -> "Future[Any]":
-        self.submitted += 1
-        return super().submit(*args, **kwargs)
+class Counting(Encoders):
+    ran = 0
+
+    async def run(self, work: Callable[[], T], due: float) -> T:
+        self.ran += 1
+        return await super().run(work, due)
 
 
 @pytest.mark.parametrize("encoding", [pb.ENCODING_PCM16, pb.ENCODING_OPUS])
-async def test_only_what_takes_long_goes_to_another_thread(checkpoint: Checkpoint, encoding: pb.Encoding) -> None:
+async def test_only_what_takes_long_goes_to_another_thread(
+    checkpoint: Checkpoint, encoding: pb.Encoding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counting = Counting(1)
+    monkeypatch.setattr("oscine_service.conversation.talk.encoders", lambda: counting)
     async with running(checkpoint) as service:
-        pool = Counting(1)
-        asyncio.get_running_loop().set_default_executor(pool)
         heard = await converse(service.speech, [config(encoding=encoding), *text("Hello there."), FLUSH])
         assert heard.code is grpc.StatusCode.OK and "flushed" in heard.kinds and heard.samples > 0
         # Started, flushed and done take none of their own: of Opus, what they still encode is a packet or two.
-        assert pool.submitted <= (len(heard.audio) if encoding == pb.ENCODING_OPUS else 0)
+        assert counting.ran == 0 if encoding == pb.ENCODING_PCM16 else 0 < counting.ran <= len(heard.audio)
+
+
+class Works:
+    """Works that note when they were done, behind one that holds the only thread until `release` is set."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.release = threading.Event()
+
+    def hold(self) -> None:
+        assert self.release.wait(10)
+
+    def note(self, name: str) -> str:
+        self.done.append(name)
+        return name
+
+
+async def test_what_is_due_first_is_encoded_first() -> None:
+    encoders, works = Encoders(1), Works()
+    dues = {"later": 3.0, "soon": 1.0, "left": 0.0, "next": 2.0, "as soon": 1.0}
+    holding = asyncio.create_task(encoders.run(works.hold, 9.0))
+    await asyncio.sleep(0)
+    tasks = {name: asyncio.create_task(encoders.run(partial(works.note, name), due)) for name, due in dues.items()}
+    await asyncio.sleep(0)
+    # Its call has ended meanwhile.
+    tasks.pop("left").cancel()
+    await asyncio.sleep(0)
+    works.release.set()
+    assert await asyncio.gather(*tasks.values()) == [*tasks]
+    assert works.done == ["soon", "as soon", "next", "later"]
+    await holding
+
+
+async def test_what_an_encoder_raises_reaches_its_call_alone() -> None:
+    encoders = Encoders(1)
+
+    def fail() -> None:
+        raise CodecError("it cannot be encoded")
+
+    failing, fine = encoders.run(fail, 0.0), encoders.run(lambda: 1, 1.0)
+    told = await asyncio.gather(failing, fine, return_exceptions=True)
+    assert isinstance(told[0], CodecError) and told[1] == 1
 
 
 @pytest.mark.parametrize("verb", [Text(""), Text("x"), Flush()])

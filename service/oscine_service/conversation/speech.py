@@ -30,11 +30,16 @@ class Speech:
         self._made = 0
         self._positions = Positions(format.sample_rate)
 
+    @property
+    def waits(self) -> bool:
+        """Whether what takes long is waiting for another process, in which a core does something else."""
+        return waits(self._format)
+
     def takes_long(self, event: events.Event) -> bool:
         """Whether `of(event)` takes milliseconds, for which an event loop should not be held up."""
         if isinstance(event, events.Audio):
             return event.samples.size > FIRST and takes_long(self._format)
-        return isinstance(event, events.Flushed | events.Done) and waits(self._format)
+        return isinstance(event, events.Flushed | events.Done) and self.waits
 
     def pieces(self, event: events.Event) -> Iterator[events.Event]:
         """`event`, or what takes long to encode in pieces: its beginning does not wait for its end."""

@@ -8,15 +8,16 @@ from dataclasses import replace
 from functools import partial
 from typing import Self
 
-from oscine_engine import errors
+from oscine_engine import errors, events
 from oscine_engine.errors import InvalidInput, OscineError, Stalled
-from oscine_engine.events import Stats
+from oscine_engine.events import Event, Stats
 from oscine_engine.front import Front
 from oscine_engine.session import NothingToSay, Session
 from oscine_service import visits
-from oscine_service.audio import waits
+from oscine_service.audio import SAMPLE_RATE, waits
 from oscine_service.conversation.backlog import Backlog
 from oscine_service.conversation.calls import Calls, closing, stopping
+from oscine_service.conversation.encoders import encoders
 from oscine_service.conversation.replies import Audio, Cancelled, Done, Reply
 from oscine_service.conversation.speech import Speech
 from oscine_service.conversation.verbs import Cancel, Config, Flush, Mark, Played, Text, Verb
@@ -49,7 +50,8 @@ class Conversation:
         self._now = asyncio.get_running_loop().time
         self._alive_at = self._now()
         self._fault: BaseException | None = None
-        self._cut = asyncio.Event()
+        self._cut: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._begun: float | None = None
         self._stats: Stats | None = None
         self._error: BaseException | None = None
         self._writing = asyncio.create_task(self._write())
@@ -154,14 +156,13 @@ class Conversation:
         """
         self.alive()
         task = asyncio.ensure_future(write)
-        cut = asyncio.ensure_future(self._cut.wait())
         try:
             while not task.done():
                 left = self._alive_at + self._patience - self._now()
                 if left <= 0:
                     raise Stalled(f"no response was taken for {self._patience:g} s: read them as they come")
                 await asyncio.wait(
-                    [task, cut],
+                    [task, self._cut],
                     timeout=None if math.isinf(left) else left,
                     return_when=asyncio.FIRST_COMPLETED,
                 )
@@ -169,7 +170,6 @@ class Conversation:
                     raise self._fault
             await task
         finally:
-            cut.cancel()
             if task is not write:
                 task.cancel()
 
@@ -185,10 +185,7 @@ class Conversation:
         try:
             async for event in self._session:
                 for piece in self._speech.pieces(event):
-                    # Other calls live on this event loop; a way to another thread and back takes time, too.
-                    long = self._speech.takes_long(piece)
-                    made = await asyncio.to_thread(self._speech.of, piece) if long else self._speech.of(piece)
-                    for reply in made:
+                    for reply in await self._made(piece):
                         if self._fault is not None:
                             raise self._fault
                         if isinstance(reply, Audio):
@@ -214,6 +211,19 @@ class Conversation:
         if self._refusal is not None:
             raise self._refusal
 
+    async def _made(self, piece: Event) -> list[Reply]:
+        """The replies that it completes."""
+        if self._begun is None and isinstance(piece, events.Audio):
+            self._begun = self._now()
+        # Other calls live on this event loop; a way to another thread and back takes time, too.
+        if not self._speech.takes_long(piece):
+            return self._speech.of(piece)
+        work = partial(self._speech.of, piece)
+        if self._begun is None or not isinstance(piece, events.Audio) or self._speech.waits:
+            return await asyncio.to_thread(work)
+        # Then a listener comes to it that has played without a pause since the first sound.
+        return await encoders().run(work, self._begun + piece.start_sample / SAMPLE_RATE)
+
     async def _write(self) -> None:
         """Hand on what was queued, in order, up to its end."""
         try:
@@ -237,5 +247,5 @@ class Conversation:
     def _break_off(self, error: BaseException) -> None:
         if self._fault is None:
             self._fault = error
-            self._cut.set()
+            self._cut.set_result(None)
             self._cancelling = asyncio.ensure_future(self._session.cancel())
