@@ -17,6 +17,7 @@ ids that can no longer change, end with the sentence's last. The pieces of a lon
 Japanese is whole in every mode: how its kanji are read hangs on what follows.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
@@ -25,6 +26,7 @@ from oscine_engine.text import japanese
 from oscine_engine.text.front_end import FrontEnd
 from oscine_engine.text.incremental import PieceStream
 from oscine_engine.text.joining import Joiner
+from oscine_engine.text.origins import Origin, edited, within
 from oscine_engine.text.pronunciations import Pronunciations
 from oscine_engine.text.segments import SentenceStream
 from oscine_engine.text.word_sounds import Word
@@ -105,7 +107,7 @@ class Planner:
         steps: list[Step] = []
         self._close_all(self._sentences.push(self._joiner.push(text)), steps)
         if self._arriving:
-            self._advance(self._sentences.pending, self._sentences.rate, steps)
+            self._advance(self._sentences.pending, self._sentences.pending_origins, self._sentences.rate, steps)
         return steps
 
     def flush(self) -> list[Step]:
@@ -146,7 +148,9 @@ class Planner:
             case Mode.AUTO:
                 return self.segments == 0 or self._words is not None
 
-    def _advance(self, pending: str, rate: int, steps: list[Step], *, whole: bool = False) -> None:
+    def _advance(
+        self, pending: str, origins: Sequence[Origin], rate: int, steps: list[Step], *, whole: bool = False
+    ) -> None:
         """Read on in the open sentence; nothing is read before it has something to say. `whole`: all of it is here."""
         if self._words is None:
             fresh, self._searched = pending[self._searched :], len(pending)
@@ -156,28 +160,29 @@ class Planner:
             if not self._front_end.speakable(pending):
                 return
             self._words = self._pieces()
-        self._emit(self._words.push(pending[self._read :]), self._words.words, rate, steps)
+        pieces = self._words.push(pending[self._read :], within(origins, self._read, len(pending)))
+        self._emit(pieces, self._words.words, rate, steps)
         self._read = len(pending)
 
     def _close_all(self, sentences: list[str], steps: list[Step]) -> None:
-        for sentence, rate in zip(sentences, self._sentences.rates, strict=True):
-            self._close(sentence, rate, steps)
+        for sentence, rate, origins in zip(sentences, self._sentences.rates, self._sentences.origins, strict=True):
+            self._close(sentence, origins, rate, steps)
 
-    def _close(self, sentence: str, rate: int, steps: list[Step]) -> None:
+    def _close(self, sentence: str, origins: tuple[Origin, ...], rate: int, steps: list[Step]) -> None:
         self.sentences += 1
         if self._japanese:
-            sentence = japanese.in_kana(sentence)
+            sentence, origins = edited(sentence, japanese.readings(sentence), origins)
         if not sentence.isascii():
             self.unread += len(self._front_end.unread(sentence))
         if self._arriving:
-            self._advance(sentence, rate, steps, whole=True)
+            self._advance(sentence, origins, rate, steps, whole=True)
             if self._words is not None:
                 self._emit(self._words.finish(), self._words.words, rate, steps)
             self._end(steps)
             self._words, self._read, self._searched = None, 0, 0
         elif self._front_end.speakable(sentence):
             reader = self._pieces()
-            first, early = reader.push(sentence), reader.words
+            first, early = reader.push(sentence, origins), reader.words
             pieces = _pieces(first, reader.finish())
             for ids, words in zip(pieces, _pieces(early, reader.words), strict=True):
                 if ids:

@@ -46,6 +46,7 @@ EXTRA: dict[str, Phones] = {
         "okay": "OW2 K EY1",
         "wifi": "W AY1 F AY2",
         "th": "DH AH0",
+        "miz": "M IH1 Z",
         "app": "AE1 P",
         "emoji": "IH0 M OW1 JH IY0",
         "blog": "B L AA1 G",

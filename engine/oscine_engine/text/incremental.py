@@ -1,9 +1,11 @@
 """Text that arrives in pieces, as ids that later pieces can no longer change."""
 
 import math
+from collections.abc import Sequence
 
 from oscine_engine.text.context import Language
 from oscine_engine.text.items import Item
+from oscine_engine.text.origins import Origin
 from oscine_engine.text.pieces import LONGEST_S, Cutter
 from oscine_engine.text.render import Renderer
 from oscine_engine.text.scan import Scanner
@@ -36,9 +38,13 @@ class PieceStream:
         self._reader = reader
         self.words: list[list[Word]] = []
 
-    def push(self, text: str) -> list[list[int]]:
-        """Ids settled by `text`: the first list goes on with the open piece, every further one is a new piece."""
-        return self._render(self._verbaliser.push(self._scanner.push(text)))
+    def push(self, text: str, origins: Sequence[Origin] = ()) -> list[list[int]]:
+        """Ids settled by `text`: the first list goes on with the open piece, every further one is a new piece.
+
+        origins: of `text`; they show in the words.
+        """
+        tokens = self._scanner.push(text, () if self._reader is None else origins)
+        return self._render(self._verbaliser.push(tokens))
 
     def finish(self) -> list[list[int]]:
         """Ids of everything held back, as from `push`; the stream is as new afterwards."""

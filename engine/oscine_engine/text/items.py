@@ -24,9 +24,11 @@ class Spoken(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """Written text that is read in one go, such as "Dr." or "3.5"; as often as it is written there is one of these."""
+    """Written text that is read in one go, such as "Dr." or "3.5"; as often as it is written there is one of these.
+    replaced: something else is read in its place, so that it is a word by itself."""
 
     text: str
+    replaced: bool = False
 
 
 @dataclass(frozen=True, slots=True)

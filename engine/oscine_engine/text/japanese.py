@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 from oscine_engine.errors import InvalidInput
+from oscine_engine.text.origins import Edit
 
 _KANJI = re.compile("[\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]")
 _DICTIONARY = "small"
@@ -34,14 +35,16 @@ def load() -> Any:
     return Dictionary(dict=_DICTIONARY).tokenizer(mode=SplitMode.C)
 
 
-def in_kana(sentence: str) -> str:
-    """`sentence` with its kanji read."""
+def readings(sentence: str) -> list[Edit]:
+    """What is read in place of words with kanji. A word that the dictionary lacks has no reading, and stays."""
     if _KANJI.search(sentence) is None:
-        return sentence
-    parts = (sentence[at : at + _MOST] for at in range(0, len(sentence), _MOST))
-    return "".join(_read(word.surface(), word.reading_form()) for part in parts for word in load().tokenize(part))
-
-
-def _read(word: str, reading: str) -> str:
-    """A word that the dictionary lacks has no reading, and stays."""
-    return reading if reading and _KANJI.search(word) is not None else word
+        return []
+    found, start = list[Edit](), 0
+    for part in (sentence[at : at + _MOST] for at in range(0, len(sentence), _MOST)):
+        for word in load().tokenize(part):
+            surface, reading = word.surface(), word.reading_form()
+            end = start + len(surface)
+            if reading and _KANJI.search(surface) is not None:
+                found.append(Edit(start, end, reading))
+            start = end
+    return found

@@ -23,8 +23,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from oscine_engine.text import rate
-from oscine_engine.text.ssml import read_prosody, read_tag
+from oscine_engine.text import rate, ssml
+from oscine_engine.text.origins import Origin
 
 _SPECIAL = re.compile(rf"[<\[\]&\\`~^【$]|{rate.MARKS.pattern}")
 _BLOCK_NAMES = (
@@ -68,8 +68,6 @@ _SIMPLE = re.compile(r"\w+")
 _TILDES = re.compile(r"~~~[A-Za-z0-9+_-]{0,20}[ \t]*\n")
 _PART_OF_TILDES = re.compile(r"~{1,3}|~~~[A-Za-z0-9+_-]{0,20}[ \t]*")
 _COMMENT_END = "-->"
-_QUIET_ENDS = (_COMMENT_END, "</sub>", "</phoneme>")
-_ELEMENT_LIMIT = 600
 _DEEPEST = 16
 """Parts with a rate of their own inside each other."""
 _RECENT = 40
@@ -77,19 +75,23 @@ _RECENT = 40
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What stands at a special character: its length (0: more is needed), what is left of it, and the end of the block
-    that it opens, "" for none."""
+    """What stands at a special character: its length (0: more is needed), what is left of it, the end of the block that
+    it opens, "" for none, and what was written where `left` is read, None where nothing was."""
 
     length: int
     left: str
     end: str = ""
+    written: str | None = None
 
 
 _MORE = _Found(0, "")
 
 
 class Markup:
-    """Takes a stream of characters; hands out what may be said."""
+    """Takes a stream of characters; hands out what may be said.
+
+    origins: of what the last call gave, for what is said in place of something else.
+    """
 
     def __init__(self) -> None:
         self._held = ""
@@ -100,6 +102,9 @@ class Markup:
         self._recent = "\n"
         self._rates = [100]
         """Of the parts around, in percent, from the outside in. They outlast a flush."""
+        self._given = 0
+        """Characters that this call has put out."""
+        self.origins: tuple[Origin, ...] = ()
 
     @property
     def held(self) -> str:
@@ -118,6 +123,8 @@ class Markup:
 
     def _take(self, text: str, final: bool) -> str:
         out: list[str] = []
+        origins: list[Origin] = []
+        self._given = 0
         at = 0
         while at < len(text):
             if self._end:
@@ -135,10 +142,13 @@ class Markup:
             found = self._found(text, at, final)
             if not found.length and not final:
                 break
+            if found.written is not None and found.left:
+                origins.append(Origin(self._given, self._given + len(found.left), found.written))
             self._put(found.left if found.length else text[at], out)
             self._end = found.end
             at += max(1, found.length)
         self._held = text[at:]
+        self.origins = tuple(origins)
         return "".join(out)
 
     def _found(self, text: str, at: int, final: bool) -> _Found:
@@ -153,7 +163,7 @@ class Markup:
 
     def _prosody(self, text: str, at: int, final: bool) -> _Found | None:
         """A tag that changes the rate, as the mark of a change if it is one; None for anything else."""
-        tag = read_prosody(text[at : at + _ELEMENT_LIMIT], final)
+        tag = ssml.read_prosody(text[at : at + ssml.LONGEST], final)
         if tag is None or not tag.length:
             # What may become one may become something else as well, which waits as long.
             return None if tag is None else _MORE
@@ -169,6 +179,7 @@ class Markup:
     def _put(self, text: str, out: list[str]) -> None:
         if text:
             out.append(text)
+            self._given += len(text)
             self._recent = (self._recent + text)[-_RECENT:]
 
     def _dollar(self, text: str, at: int, final: bool) -> _Found:
@@ -192,7 +203,7 @@ class Markup:
         if end < 0:
             return max(at, len(text) - len(self._end) + 1)
         end += len(self._end)
-        if self._end not in _QUIET_ENDS:
+        if self._end != _COMMENT_END:
             self._put("\n", out)
         self._end = ""
         return end
@@ -208,8 +219,8 @@ def _angle(text: str, at: int, _recent: str, final: bool) -> _Found:
         return _Found(block.end() - at, "", f"</{block[1].lower()}>")
     if text.startswith("<!--", at):
         return _Found(4, "", _COMMENT_END)
-    if (tag := read_tag(text[at : at + _ELEMENT_LIMIT], final)) is not None:
-        return _Found(tag.length, tag.left, tag.end)
+    if (tag := ssml.read_tag(text[at : at + ssml.LONGEST], final)) is not None:
+        return _Found(tag.length, rate.without_marks(tag.left), written=tag.written)
     rest = text[at : at + _BLOCK_LIMIT + 1].lower()
     if not final and (_opens_block(rest) or "<!--".startswith(rest)):
         return _MORE

@@ -6,9 +6,11 @@ count wherever they stand. Of several that begin at one place the longest counts
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from oscine_engine.errors import InvalidInput
+from oscine_engine.text.origins import Edit, Origin, edited, moved, within
+from oscine_engine.text.rate import without_marks
 
 MOST_WORDS = 2000
 LONGEST_WORD = 60
@@ -34,7 +36,7 @@ class Pronunciations:
                     f"pronunciations: the reading of {word!r} is longer than {LONGEST_READING} characters or has a "
                     "newline"
                 )
-            self._readings[_small(word.strip())] = reading
+            self._readings[_small(word.strip())] = without_marks(reading)
         self._longest = max(map(len, self._readings), default=0)
         self._beginnings = {word[:length] for word in self._readings for length in range(1, len(word) + 1)}
         self._words = re.compile("|".join(map(_bounded, sorted(self._readings, key=len, reverse=True))), re.IGNORECASE)
@@ -43,15 +45,15 @@ class Pronunciations:
         """A fresh reader of one text."""
         return PronunciationStream(self)
 
-    def replace(self, text: str, before: str) -> str:
-        """`text` with its words replaced, `before` being the character in front of it."""
-        out, at = [], len(before)
-        whole = before + text
-        for match in self._words.finditer(whole, at):
+    def edits(self, text: str, before: str) -> list[Edit]:
+        """What is read in place of the words of `text`, `before` being the character in front of it."""
+        shift = len(before)
+        return [
+            Edit(match.start() - shift, match.end() - shift, self._readings[word])
+            for match in self._words.finditer(before + text, shift)
             # A pattern takes "İ" for a capital of "i".
-            out += [whole[at : match.start()], self._readings.get(_small(match[0]), match[0])]
-            at = match.end()
-        return "".join(out) + whole[at:]
+            if (word := _small(match[0])) in self._readings
+        ]
 
     def settled(self, text: str, before: str) -> int:
         """How many characters of `text` no longer hang on what follows."""
@@ -76,27 +78,39 @@ class Pronunciations:
 
 
 class PronunciationStream:
-    """One text on its way."""
+    """One text on its way. origins: of what the last call gave."""
 
     def __init__(self, pronunciations: Pronunciations) -> None:
         self._pronunciations = pronunciations
         self._before = ""
         self.held = ""
+        self._held_origins: tuple[Origin, ...] = ()
+        self.origins: tuple[Origin, ...] = ()
 
-    def push(self, text: str) -> str:
-        """What `text` settles, replaced."""
+    def push(self, text: str, origins: Sequence[Origin] = ()) -> str:
+        """What `text`, which has `origins`, settles, replaced."""
+        origins = (*self._held_origins, *moved(origins, len(self.held)))
         whole = self.held + text
-        return self._take(whole, self._pronunciations.settled(whole, self._before))
+        return self._take(whole, origins, self._pronunciations.settled(whole, self._before))
 
-    def flush(self) -> str:
-        """What is held back; as new afterwards."""
-        rest = self._take(self.held, len(self.held))
+    def flush(self, text: str = "", origins: Sequence[Origin] = ()) -> str:
+        """What is held back, and `text` behind it; as new afterwards."""
+        origins = (*self._held_origins, *moved(origins, len(self.held)))
+        whole = self.held + text
+        rest = self._take(whole, origins, len(whole))
         self._before = ""
         return rest
 
-    def _take(self, whole: str, end: int) -> str:
+    def _take(self, whole: str, origins: Sequence[Origin], end: int) -> str:
+        edits = self._pronunciations.edits(whole[:end], self._before)
+        together: list[Edit | Origin] = [*edits, *origins]
+        # What was written in one go stays together, however the text was cut.
+        while crossed := [one.start for one in together if one.start < end < one.end]:
+            end = min(crossed)
+        edits = [one for one in edits if one.end <= end]
         settled, self.held = whole[:end], whole[end:]
-        said = self._pronunciations.replace(settled, self._before)
+        self._held_origins = within(origins, end, len(whole))
+        said, self.origins = edited(settled, edits, within(origins, 0, end))
         self._before = settled[-1:] or self._before
         return said
 

@@ -2,8 +2,9 @@
 
 A change is written into the text as one character, which stands for the rate from there on, in percent of the voice's
 own, and tells whether a part of the text begins with it or ends. No text can bring such a character along: `Markup`,
-which writes them, leaves out those that come to it. They go no further than `SentenceStream`, where a change ends the
-sentence before it. In front of a part that begins in the midst of one it is as if there were a comma.
+which writes them, leaves out those that come to it, and `Pronunciations` those in its readings. They go no further than
+`SentenceStream`, where a change ends the sentence before it. In front of a part that begins in the midst of one it is
+as if there were a comma.
 
     x-slow 50 %, slow 75 %, medium 100 %, fast 125 %, x-fast 150 %
     80%           of the voice's own rate, wherever it stands
@@ -27,6 +28,11 @@ _NUMBER = re.compile(r"\s*([+-]?)(\d{1,4}(?:\.\d{1,4})?)(%?)\s*")
 def mark(percent: int, *, begins: bool) -> str:
     """What stands in the text for a change to this rate."""
     return chr(_FIRST + percent + begins * _BEGINS)
+
+
+def without_marks(text: str) -> str:
+    """`text`, which somebody typed, without characters that would change the rate."""
+    return text if text.isascii() else MARKS.sub("", text)
 
 
 def of_mark(character: str) -> tuple[int, bool]:

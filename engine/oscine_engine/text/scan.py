@@ -6,11 +6,14 @@ of splitting it into pushes.
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
 from oscine_engine.text.characters import canonical, is_of_other_script
+from oscine_engine.text.items import Source
 from oscine_engine.text.marks import typed_marks
+from oscine_engine.text.origins import Origin, within, written
 
 
 class Kind(Enum):
@@ -28,8 +31,12 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
+    """source: what was written where this and its neighbours with the same source are read; None where that is
+    `text`."""
+
     kind: Kind
     text: str
+    source: Source | None = field(default=None, compare=False, repr=False)
 
 
 _LATIN = "A-Za-z\u00aa\u00ba\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff\u0300-\u036f"
@@ -68,11 +75,19 @@ class Scanner:
         self._held = ""
         self._last = ""
         """The last character taken in, which tells whether an invisible joiner belongs to a script that needs it."""
+        self._origins: tuple[Origin, ...] = ()
+        """Of what is held."""
 
-    def push(self, text: str) -> list[Token]:
-        """Tokens that `text` completes."""
-        self._held += canonical(text, self._last)
-        self._last = self._held[-1:] or self._last
+    def push(self, text: str, origins: Sequence[Origin] = ()) -> list[Token]:
+        """Tokens that `text` completes. origins: of it; tokens that stand in one's place come together."""
+        at = 0
+        for one in origins:
+            self._take_in(text[at : one.start])
+            start = len(self._held)
+            self._take_in(text[one.start : one.end])
+            self._origins += (Origin(start, len(self._held), one.written),)
+            at = one.end
+        self._take_in(text[at:])
         return self._take(final=False)
 
     def finish(self) -> list[Token]:
@@ -80,18 +95,36 @@ class Scanner:
         self._last = ""
         return self._take(final=True)
 
+    def _take_in(self, text: str) -> None:
+        self._held += canonical(text, self._last)
+        self._last = self._held[-1:] or self._last
+
     def _take(self, final: bool) -> list[Token]:
         tokens: list[Token] = []
-        position = 0
+        together: list[Token] = []
+        """Those from `done` on, which wait for the last of those with the same source, which ends at `until`."""
+        done = position = until = 0
         while position < len(self._held):
             end, token = _next(self._held, position, final)
             if end == position:
                 break
             if token is not None:
-                tokens.append(token)
+                together.append(token)
+            if self._origins:
+                until = max([until, *(one.end for one in self._origins if one.start < end and one.end > position)])
+            if end >= until:
+                tokens += self._sourced(together, done, end) if until > done else together
+                together, done = [], end
             position = end
-        self._held = self._held[position:]
+        if self._origins:
+            self._origins = within(self._origins, done, len(self._held))
+        self._held = self._held[done:]
         return tokens
+
+    def _sourced(self, tokens: list[Token], start: int, end: int) -> list[Token]:
+        """Tokens of what is held from `start` to `end`, which are read where something else was written."""
+        source = Source(written(self._held[start:end], within(self._origins, start, end)), replaced=True)
+        return [replace(token, source=source) for token in tokens]
 
 
 def _next(text: str, at: int, final: bool) -> tuple[int, Token | None]:

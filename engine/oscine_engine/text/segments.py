@@ -27,9 +27,11 @@ joined with their successors: that would delay their sound.
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
 from oscine_engine.text.breaks import may_part
 from oscine_engine.text.markup import Markup
+from oscine_engine.text.origins import Origin, moved, within
 from oscine_engine.text.pronunciations import Pronunciations
 from oscine_engine.text.rate import MARKS, of_mark
 
@@ -72,8 +74,9 @@ class SentenceStream:
     """One session's text without what is never said (`markup.py`), cut into sentences. For every way of cutting a text
     into pushes the sentences are the same.
 
-    rate: of what is pending, in percent of the voice's own (`rate.py`); a change of it ends a sentence. rates: of each
-    of the sentences that the last call finished.
+    rate: of what is pending, in percent of the voice's own (`rate.py`); a change of it ends a sentence.
+    pending_origins: of what is pending, where it is read in place of something else.
+    rates, origins: the same of each of the sentences that the last call finished.
     """
 
     def __init__(self, longest_s: float = 20.0, pronunciations: Pronunciations | None = None) -> None:
@@ -83,6 +86,8 @@ class SentenceStream:
         self._splitter = Splitter(longest_s)
         self.rate = 100
         self.rates: list[int] = []
+        self.pending_origins: tuple[Origin, ...] = ()
+        self.origins: list[tuple[Origin, ...]] = []
 
     @property
     def pending(self) -> str:
@@ -106,33 +111,50 @@ class SentenceStream:
 
     def push(self, text: str) -> list[str]:
         """Sentences that `text` finishes, with the blanks behind them."""
-        text = self._markup.push(text)
-        self.rates = []
-        return self._split(text if self._words is None else self._words.push(text))
+        text, origins = self._markup.push(text), self._markup.origins
+        if self._words is not None:
+            text = self._words.push(text, origins)
+            origins = self._words.origins
+        self.rates, self.origins = [], []
+        return self._split(text, origins)
 
     def flush(self) -> list[str]:
         """What is left, as a last sentence, even if it has nothing to say; the stream is as new afterwards, but for its
         rate."""
-        rest = self._markup.flush()
+        rest, origins = self._markup.flush(), self._markup.origins
         if self._words is not None:
-            rest = self._words.push(rest) + self._words.flush()
-        self.rates = []
-        return self._split(rest) + self._rated(self._splitter.flush())
+            rest = self._words.flush(rest, origins)
+            origins = self._words.origins
+        self.rates, self.origins = [], []
+        return self._split(rest, origins) + self._flushed()
 
-    def _split(self, text: str) -> list[str]:
+    def _split(self, text: str, origins: Sequence[Origin]) -> list[str]:
         """The sentences that `text` finishes. Where the rate changes the one before is over."""
         at, sentences = 0, list[str]()
         for change in MARKS.finditer(text):
             rate, begins = of_mark(change[0])
-            sentences += self._rated(self._splitter.push(text[at : change.start()]))
+            sentences += self._pushed(text[at : change.start()], within(origins, at, change.start()))
             if begins and (before := self._splitter.pending.rstrip()) and before[-1].isalnum():
-                sentences += self._rated(self._splitter.push("，" if _HAN.match(before[-1]) else ","))
-            sentences += self._rated(self._splitter.flush())
+                sentences += self._pushed("，" if _HAN.match(before[-1]) else ",")
+            sentences += self._flushed()
             self.rate, at = rate, change.end()
-        return sentences + self._rated(self._splitter.push(text[at:]))
+        return sentences + self._pushed(text[at:], within(origins, at, len(text)))
 
-    def _rated(self, sentences: list[str]) -> list[str]:
+    def _pushed(self, text: str, origins: Sequence[Origin] = ()) -> list[str]:
+        self.pending_origins += moved(origins, len(self._splitter.pending))
+        return self._told(self._splitter.push(text))
+
+    def _flushed(self) -> list[str]:
+        return self._told(self._splitter.flush())
+
+    def _told(self, sentences: list[str]) -> list[str]:
         self.rates += [self.rate] * len(sentences)
+        at = 0
+        for sentence in sentences:
+            self.origins.append(within(self.pending_origins, at, at + len(sentence)))
+            at += len(sentence)
+        if sentences:
+            self.pending_origins = within(self.pending_origins, at, at + len(self._splitter.pending))
         return sentences
 
 

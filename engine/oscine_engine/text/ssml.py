@@ -10,11 +10,13 @@
 | `<prosody rate="slow">…</prosody>`, `rate="120%"`, `rate="-20%"` | the content, said at that rate (`rate.py`) |
 
 All other tags go without a word (`speak`, `emphasis`, `voice`, …), and their content is read. Nothing here
-is ever an error: an alphabet or a syllable that is not known leaves the content of the tag to be read as it is written.
+is ever an error: a tag of more than 300 characters is none, and an alphabet or a syllable that is not known, a tag that
+nothing closes or content of more than 200 characters leaves the content to be read as it is written.
 """
 
 import re
 from dataclasses import dataclass
+from html import unescape
 
 from oscine_engine.text.marks import typed_marks
 
@@ -28,8 +30,12 @@ _LINE = re.compile(rf"</?(?:{_LINES})(?:{_ATTRIBUTES})/?>", re.IGNORECASE)
 _PART = re.compile(r"""</?[A-Za-z][A-Za-z0-9-]*(?:\s[^<>]*)?/?""")
 _KNOWN = (*_NAMES.split("|"), "p", "s", "br", "li", "ul", "ol", "div", "tr", *(f"h{n}" for n in range(1, 7)))
 _LONGEST_TAG = 300
-_SAID_AS = re.compile(rf"<say-as({_ATTRIBUTES})>([^<>]{{0,200}})</say-as\s*>", re.IGNORECASE)
-_PART_OF_SAID_AS = re.compile(rf"<say-as(?:{_ATTRIBUTES})>[^<>]{{0,200}}(?:</?[a-z-]*\s*)?", re.IGNORECASE)
+_LONGEST_CONTENT = 200
+"""Of a tag in whose content's place something else is read; longer content is read as if there were no tag."""
+_ENDS = {name: re.compile(rf"</{name}\s{{0,4}}>", re.IGNORECASE) for name in ("sub", "phoneme", "say-as")}
+_LONGEST_END = len("</phoneme    >")
+LONGEST = _LONGEST_TAG + _LONGEST_CONTENT + _LONGEST_END
+_TAGS = re.compile(r"<[^<>]*>")
 _SECONDS = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s)\s*", re.IGNORECASE)
 _SILENT = frozenset(("none",))
 _STRONG = frozenset(("strong", "x-strong"))
@@ -39,12 +45,12 @@ _PINYIN = frozenset("pinyin x-pinyin x-amazon-pinyin py x-py sapi".split())
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """What is read of a tag: its length, what it leaves, and what closes the content that it replaces, "" for none.
-    Length 0: more is needed."""
+    """What is read of a tag, or of all up to the tag that closes it: its length, what it leaves, and what was written
+    where that is read, None where nothing was. Length 0: more is needed."""
 
     length: int
     left: str
-    end: str = ""
+    written: str | None = None
 
 
 _MORE = Tag(0, "")
@@ -63,7 +69,7 @@ class Prosody:
 
 def read_prosody(text: str, final: bool) -> Prosody | None:
     """The tag `prosody` at the start of `text`; None for anything else."""
-    if (match := _PROSODY.match(text)) is not None:
+    if (match := _PROSODY.match(text)) is not None and match.end() <= _LONGEST_TAG:
         given = _given(match[2] or "")
         return Prosody(match.end(), bool(match[1]), given.get("rate", ""), bool(match[3]))
     rest = text[: _LONGEST_TAG + 1].lower()
@@ -75,24 +81,29 @@ def read_prosody(text: str, final: bool) -> Prosody | None:
 
 
 def read_tag(text: str, final: bool) -> Tag | None:
-    """The tag of this part of SSML or HTML at the start of `text`; None for anything else."""
-    if _LINE.match(text):
-        match = _LINE.match(text)
-        return Tag(match.end(), "\n") if match else None
+    """The tag of this part of SSML or HTML at the start of `text`; None for anything else. LONGEST characters tell."""
+    match = _LINE.match(text)
+    if match is not None and match.end() <= _LONGEST_TAG:
+        return Tag(match.end(), "\n")
     match = _OPEN.match(text)
-    if match is None:
+    if match is None or match.end() > _LONGEST_TAG:
         return None if final or not _may_become_one(text[: _LONGEST_TAG + 1]) else _MORE
     name, given = match[1].lower(), _given(match[2])
     if name == "break":
         return Tag(match.end(), _pause(given))
+    left = "" if name == "say-as" else given.get("alias", "") if name == "sub" else _marks(given)
+    if match[3] or not (left or name == "say-as"):
+        return Tag(match.end(), left)
+    until = match.end() + _LONGEST_CONTENT + _LONGEST_END
+    end = _ENDS[name].search(text, match.end(), until)
+    if end is None and not final and len(text) < until:
+        return _MORE
+    if end is None or end.start() > match.end() + _LONGEST_CONTENT:
+        return Tag(match.end(), "")
+    content = unescape(_TAGS.sub("", text[match.end() : end.start()]))
     if name == "say-as":
-        if (whole := _SAID_AS.match(text)) is not None:
-            return Tag(whole.end(), _said_as(given.get("interpret-as", ""), whole[2]))
-        return _MORE if not final and _PART_OF_SAID_AS.fullmatch(text) else Tag(match.end(), "")
-    if match[3]:
-        return Tag(match.end(), given.get("alias", "") if name == "sub" else _marks(given))
-    left = given.get("alias", "") if name == "sub" else _marks(given)
-    return Tag(match.end(), left, f"</{name}>") if left else Tag(match.end(), "")
+        left = _said_as(given.get("interpret-as", ""), content)
+    return Tag(end.end(), left, content.strip())
 
 
 def _may_become_one(text: str) -> bool:
@@ -108,7 +119,7 @@ def _may_become_one(text: str) -> bool:
 
 
 def _given(attributes: str) -> dict[str, str]:
-    return {name.lower(): first or second for name, first, second in _ATTRIBUTE.findall(attributes)}
+    return {name.lower(): unescape(first or second) for name, first, second in _ATTRIBUTE.findall(attributes)}
 
 
 def _pause(given: dict[str, str]) -> str:

@@ -59,6 +59,10 @@ class Verbaliser:
     def __init__(self, *, sources: bool = False, language: Language = "") -> None:
         self._queue: list[Token] = []
         self._sources = sources
+        self._replaced: Source | None = None
+        """What was written where the last tokens that were read stand."""
+        self._source = Source("")
+        """Of the last items."""
         self._language = language
         self._context = Context(given=language)
 
@@ -82,12 +86,27 @@ class Verbaliser:
                 break
             self._context.advance(self._queue[done], self._queue[done + used - 1], read)
             if self._sources:
-                source = Source("".join(token.text for token in self._queue[done : done + used]))
+                source = self._source_of(self._queue[done : done + used])
                 read = [replace(item, source=source) for item in read]
             items.extend(read)
             done += used
         del self._queue[:done]
         return items
+
+    def _source_of(self, tokens: list[Token]) -> Source:
+        """What was written where these are read in one go. It is told once: by the first that stand in its place."""
+        fresh, replaced, text = False, False, ""
+        for token in tokens:
+            if token.source is None:
+                fresh, text = True, text + token.text
+            else:
+                replaced = True
+                if token.source is not self._replaced:
+                    fresh, text = True, text + token.source.text
+            self._replaced = token.source
+        if fresh:
+            self._source = Source(text, replaced)
+        return self._source
 
 
 def _read(queue: list[Token], at: int, final: bool, context: Context) -> tuple[int, list[Item]]:

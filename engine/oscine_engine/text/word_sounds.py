@@ -21,7 +21,8 @@ _WIDE = dict(zip(",.?!;:", "，。？！；：", strict=True))
 
 @dataclass(slots=True, eq=False)
 class Word:
-    """What was written and is read in one go: a word, a number, one Chinese character or kana, a run of typed marks.
+    """What was written and is read in one go: a word, a number, one Chinese character or kana, a run of typed marks,
+    anything in whose place something else is read.
 
     text: as written, "" for what goes on from a word that was cut. sounds: numbers of `sounds.py`, one at least.
     behind: punctuation and blanks between it and the next word, as far as they are known by now.
@@ -48,8 +49,10 @@ class WordReader:
         self._kind: Spoken | None = None
         """What that word consists of."""
         self._last: Word | None = None
-        self._between: Source | None = None
-        """The sign that was put behind a word last."""
+        self._silent: Source | None = None
+        """Of what came last, if no sound of it has come: if none does, it stands behind a word."""
+        self._sign = ""
+        """What it is written as there."""
         self._before = ""
         self._han: list[Item] = []
         """Chinese characters that are not yet known to make words, and what stands between them without being said."""
@@ -67,6 +70,7 @@ class WordReader:
         """All that is left. What follows belongs to other words."""
         self._close_han()
         self._close()
+        self._put_behind()
         self._before = ""
         return self.push(())
 
@@ -80,9 +84,9 @@ class WordReader:
             # Chinese words are looked for across what is not said.
             if self._han:
                 self._han.append(item)
-            elif self._unknown and item.kind is Spoken.OTHER and self._kind is Spoken.OTHER and self._open is not None:
+            elif self._unknown and item.kind is Spoken.OTHER and (word := self._joined_by(item)) is not None:
                 # A sign such as the Russian ь belongs to what stands in front of it.
-                self._open.text += item.text
+                word.text += item.text
                 self._source = item.source
             else:
                 self._part(item)
@@ -143,26 +147,38 @@ class WordReader:
             self._part(item)
         elif self._open is not None and item.source is self._source:
             self._open.sounds += numbers
-        elif self._open is not None and self._kind is item.kind and _runs_on(item, self._open.text):
-            self._open.sounds += numbers
-            self._open.text += item.text
+        elif (word := self._joined_by(item)) is not None and _runs_on(item, word.text):
+            word.sounds += numbers
+            word.text += item.text
             self._source = item.source
         else:
             self._close()
+            if item.source is not self._silent:
+                self._put_behind()
             written = "" if item.source is None or item.source is self._source else item.source.text
             self._open = Word(written, list(numbers))
-            self._source, self._kind = item.source, item.kind
+            self._source, self._kind, self._silent = item.source, item.kind, None
+
+    def _joined_by(self, item: Item) -> Word | None:
+        """The open word, if `item` may be part of it: of its kind, and both read as they are written."""
+        replaced = any(source is not None and source.replaced for source in (item.source, self._source))
+        return None if replaced or self._kind is not item.kind else self._open
 
     def _part(self, item: Item) -> None:
         """Something without a sound: unless it is inside of a word, the word before it has ended."""
-        if item.source is None or item.source is self._source or item.source is self._between:
+        if item.source is None or item.source is self._source or item.source is self._silent:
             return
         self._close()
-        self._between = item.source
-        if self._last is not None:
-            sign = item.source.text
-            wide = "\u4e00" <= self._last.text[-1:] <= "\u9fff" and item.kind is Spoken.PAUSE
-            self._last.behind += _WIDE.get(sign, sign) if wide else sign
+        self._put_behind()
+        sign = item.source.text
+        wide = self._last is not None and "\u3040" <= self._last.text[-1:] <= "\u9fff" and item.kind is Spoken.PAUSE
+        self._silent, self._sign = item.source, _WIDE.get(sign, sign) if wide else sign
+
+    def _put_behind(self) -> None:
+        """Nothing was heard of the last sign."""
+        if self._silent is not None and self._last is not None:
+            self._last.behind += self._sign
+        self._silent = None
 
     def _close(self) -> None:
         if self._open is not None:

@@ -11,6 +11,7 @@ from oscine_engine.front import Front
 from oscine_engine.planner import Begin, Planner
 from oscine_engine.text import japanese
 from oscine_engine.text.front_end import FrontEnd
+from oscine_engine.text.origins import edited
 from oscine_engine.text.tokenizer import Tokenizer
 from tests.engine.ports import HandPort
 
@@ -25,11 +26,12 @@ READINGS = [
 
 @pytest.mark.parametrize(("written", "read"), READINGS)
 def test_words_with_kanji_are_read_and_nothing_else_is_touched(written: str, read: str) -> None:
-    assert japanese.in_kana(written) == read
+    assert edited(written, japanese.readings(written), ())[0] == read
 
 
 def test_a_text_longer_than_the_dictionary_takes_is_read_in_parts() -> None:
-    assert japanese.in_kana("山" + "-" * 60_000) == "ヤマ" + "-" * 60_000
+    text = "山" + "-" * 60_000
+    assert edited(text, japanese.readings(text), ())[0] == "ヤマ" + "-" * 60_000
 
 
 @pytest.fixture(scope="module")
