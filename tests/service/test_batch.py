@@ -81,6 +81,7 @@ def test_lines_are_called_by_their_number_in_the_file() -> None:
         ("中" * 67 + "|one", ["file", "200 bytes"]),
         ("a|", ["line 1", "no text"]),
         ('{"text": "a"}\nplain', ["line 2", "JSON"]),
+        pytest.param('{"text": ' * 100_000, ["line 1", "JSON"], id="deep"),
         ('{"text": "a", "tempo": 2}', ["'tempo'", "speed"]),
         ('{"text": 3}', ["text", "string"]),
         ('{"text": "a", "seed": true}', ["seed", "number"]),

@@ -119,6 +119,7 @@ def test_silence_is_worth_nothing_and_bad_items_cost_others_nothing(service: str
         pytest.param(b"[" * 100_000, "JSON", id="deep"),
         (b"{}", "text"),
         (json.dumps({"text": "Hi.", "audio": "?"}).encode(), "base64"),
+        (json.dumps({"text": "Hi.", "audio": "\u00fcber"}).encode(), "base64"),
         (json.dumps({"text": "Hi.", "audio": PACKED, "language": "fr"}).encode(), "'fr'"),
         (json.dumps({"text": "Hi." * 2000, "audio": PACKED}).encode(), "characters"),
         (json.dumps({"items": []}).encode(), "items"),

@@ -5,8 +5,8 @@ prompt_speech_feat [1, 2n, 80], flow_embedding [1, 192]. Released files hold pro
 ours add language, description and transcript.
 """
 
+import io
 import logging
-import pickle
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -28,11 +28,13 @@ def read_voices(path: Path, decode: Callable[[list[int]], str]) -> dict[str, Voi
     """Every usable voice of the file; `decode` turns text ids into text.
 
     Entries without a flow prompt (speaker embeddings alone, as older models had) are skipped with a warning. Raises
-    CheckpointError for a file that is not plain data or an entry whose types or shapes do not fit.
+    CheckpointError for a file that is not plain data or an entry whose types or shapes do not fit, and OSError for one
+    that cannot be read.
     """
+    data = path.read_bytes()
     try:
-        table = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, EOFError, RuntimeError) as error:
+        table = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+    except Exception as error:  # there is hardly one that a damaged pickle does not raise
         raise CheckpointError(f"{path} is damaged or holds more than plain data: {error}") from error
     if not isinstance(table, Mapping) or not all(isinstance(entry, Mapping) for entry in table.values()):
         raise CheckpointError(f"{path} must map voice names to their prompts")

@@ -24,7 +24,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from oscine_engine.errors import StoreError, UnknownVoice, VoiceExists
+from oscine_engine.errors import InvalidInput, StoreError, UnknownVoice, VoiceExists
 from oscine_engine.voices.catalogue import COLUMNS, Catalogue, StoredVoice, check_name, unknown
 from oscine_engine.voices.prompt import VoicePrompt
 
@@ -167,16 +167,16 @@ class VoiceStore(Catalogue):
             raise StoreError(f"the file of voice {stored.name!r} is damaged; register the voice again")
         try:
             arrays = load(packed)
-        except SafetensorError as error:
-            raise StoreError(f"the file of voice {stored.name!r} is damaged: {error}") from error
-        return VoicePrompt(
-            stored.name,
-            stored.language,
-            stored.description,
-            stored.prompt_text,
-            stored.transcript,
-            **{name: arrays[name] for name in _ARRAYS},
-        )
+            return VoicePrompt(
+                stored.name,
+                stored.language,
+                stored.description,
+                stored.prompt_text,
+                stored.transcript,
+                **{name: arrays[name] for name in _ARRAYS},
+            )
+        except (SafetensorError, KeyError, InvalidInput) as error:  # written by something else
+            raise StoreError(f"the file of voice {stored.name!r} holds no voice: {error}; register it again") from error
 
     def _keep(self, stored: StoredVoice, voice: VoicePrompt) -> None:
         with self._lock:

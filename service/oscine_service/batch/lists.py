@@ -98,7 +98,7 @@ def _columns(row: str, number: int, count: int, path: Path, where: str) -> Line:
 def _object(row: str, number: int, path: Path, where: str) -> Line:
     try:
         found = json.loads(row)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(f"{where} is no JSON object: {error}") from error
     if not isinstance(found, dict):
         raise InvalidInput(f"{where} is no JSON object")

@@ -10,9 +10,15 @@ from pathlib import Path
 WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
 
+LONGEST_WHOLE = 18
+"""Digits of a whole number."""
+
+
 def text(value: str) -> str:
     if not value:
         raise argparse.ArgumentTypeError("it is empty")
+    if "\0" in value:
+        raise argparse.ArgumentTypeError(f"{value!r} holds a zero byte")
     return value
 
 
@@ -23,7 +29,10 @@ def switch(value: str) -> bool:
 
 
 def path(value: str) -> Path:
-    return Path(text(value)).expanduser()
+    try:
+        return Path(text(value)).expanduser()
+    except RuntimeError as error:
+        raise argparse.ArgumentTypeError(f"{value!r} begins with the home folder of nobody here") from error
 
 
 def names(value: str) -> tuple[str, ...]:
@@ -42,8 +51,8 @@ def pairs(value: str) -> tuple[str, ...]:
 
 
 def port(value: str) -> int:
-    if not value.isdecimal() or int(value) > 65535:
-        raise argparse.ArgumentTypeError(f"{value!r} is not a port: use a number from 0 to 65535")
+    if not _whole(value) or int(value) > 65535:
+        raise argparse.ArgumentTypeError(f"{_short(value)} is not a port: use a number from 0 to 65535")
     return int(value)
 
 
@@ -53,8 +62,8 @@ def port_or_none(value: str) -> int | None:
 
 def device(value: str) -> str:
     kind, _, number = value.partition(":")
-    if value not in ("cpu", "cuda") and not (kind == "cuda" and number.isdecimal()):
-        raise argparse.ArgumentTypeError(f"{value!r} is not a device: use cpu, cuda or cuda:N")
+    if value not in ("cpu", "cuda") and not (kind == "cuda" and _whole(number)):
+        raise argparse.ArgumentTypeError(f"{_short(value)} is not a device: use cpu, cuda or cuda:N")
     return value
 
 
@@ -72,8 +81,8 @@ def devices(value: str) -> tuple[str, ...]:
 
 
 def count(value: str) -> int:
-    if not value.isdecimal() or int(value) == 0:
-        raise argparse.ArgumentTypeError(f"{value!r} is not a number from 1 up")
+    if not _whole(value) or int(value) == 0:
+        raise argparse.ArgumentTypeError(f"{_short(value)} is not a number from 1 up")
     return int(value)
 
 
@@ -93,6 +102,14 @@ def share(value: str) -> float:
     if not number > 0:
         raise argparse.ArgumentTypeError(f"{value!r} is not a share above 0 (inf for no limit)")
     return number
+
+
+def _whole(value: str) -> bool:
+    return value.isdecimal() and len(value) <= LONGEST_WHOLE
+
+
+def _short(value: str) -> str:
+    return repr(value if len(value) <= 60 else f"{value[:60]}...")
 
 
 def _number(value: str) -> float:

@@ -85,7 +85,7 @@ def _in_file(path: Path) -> Iterator[tuple[Setting, Any]]:
         tables = tomllib.loads(path.read_text())
     except OSError as error:
         raise InvalidInput(f"the settings file {path} cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also of numbers too long to be read, and of brackets too deep
         raise InvalidInput(f"the settings file {path} is not TOML: {error}") from error
     for section, table in tables.items():
         if section not in SECTIONS or not isinstance(table, dict):

@@ -11,7 +11,6 @@ serve` do.
 
 import asyncio
 import base64
-import binascii
 import json
 from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -161,5 +160,5 @@ def _audio(item: Mapping[str, Any]) -> bytes:
         raise InvalidInput("audio: it is missing; send an audio file (WAV, FLAC, MP3, Ogg) in base64")
     try:
         return base64.b64decode(audio, validate=True)
-    except binascii.Error as error:
+    except ValueError as error:  # also for characters that are none of ASCII's
         raise CodecError(f"audio: it is not base64 ({error})") from error

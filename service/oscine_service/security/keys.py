@@ -113,7 +113,7 @@ def read(path: Path) -> dict[str, Key]:
         raise InvalidInput(
             f"the keys in {path} cannot be read: {error.strerror}; make one with: oscine keys add NAME --keys {path}"
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(f"the file of keys {path} is not JSON: {error}") from error
     if not isinstance(document, dict) or not isinstance(document.get("keys"), list):
         raise InvalidInput(f'the file of keys {path} must be an object with a list: {{"keys": [...]}}')

@@ -5,9 +5,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oscine_engine import errors
-from oscine_engine.errors import InternalError, OscineError
+from oscine_engine.errors import InternalError, OscineError, Overloaded, Unavailable
 from oscine_engine.events import Audio, Done, Flushed, Stats
 from oscine_engine.options import Knobs
 from oscine_engine.planner import Begin, End, Ids, Step
@@ -70,8 +71,14 @@ def options(message: pb.Open) -> StreamOptions:
 
 
 def _heard(message: pb.Recording) -> HeardVoice:
-    samples = np.frombuffer(message.samples, _SAMPLE)
+    samples = _samples(message.samples)
     return HeardVoice(samples, message.sample_rate, message.transcript, _LANGUAGES.get(message.language))
+
+
+def _samples(data: bytes) -> NDArray[np.float32]:
+    if len(data) % _SAMPLE.itemsize:
+        raise InternalError(f"the two processes of this unit do not match: samples of {len(data)} bytes")
+    return np.frombuffer(data, _SAMPLE)
 
 
 def speak_request(steps: Sequence[Step], *, mark: bool, end: bool) -> pb.StreamRequest:
@@ -142,7 +149,7 @@ def event(message: pb.StreamResponse) -> PortEvent:
     match message.WhichOneof("response"):
         case "audio":
             audio = message.audio
-            return Audio(audio.sequence, audio.start_sample, np.frombuffer(audio.samples, _SAMPLE))
+            return Audio(audio.sequence, audio.start_sample, _samples(audio.samples))
         case "sounded":
             return Sounded(message.sounded.end_sample)
         case "flushed":
@@ -193,6 +200,7 @@ def error_message(error: OscineError) -> pb.Error:
 def error(message: pb.Error) -> OscineError:
     """An error of the same class, or InternalError for a code that is not one of the engine's."""
     kind = _ERRORS.get(message.code, InternalError)
-    if message.HasField("retry_after_seconds"):
-        return kind(message.message, message.retry_after_seconds)  # type: ignore[call-arg]
-    return kind(message.message)
+    hint = message.retry_after_seconds if message.HasField("retry_after_seconds") else None
+    if issubclass(kind, Overloaded):
+        return kind(message.message, hint or 0.0)
+    return kind(message.message, hint) if issubclass(kind, Unavailable) else kind(message.message)

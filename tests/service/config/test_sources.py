@@ -143,3 +143,25 @@ def test_an_engine_is_told_the_first_device_and_its_precision() -> None:
     told = engine_settings(resolve(None, {"OSCINE_DEVICE": "cuda:1,cuda:2", "OSCINE_MAX_STREAMS": "3"}).settings)
     assert (told.device, told.precision, told.max_streams) == ("cuda:1", "float16", 3)
     assert engine_settings(Settings()).precision == "float32"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        pytest.param(f"[server]\nport = {'9' * 5000}", "is not TOML", id="a number too long to be read"),
+        pytest.param("a = " + "[" * 100_000, "is not TOML", id="brackets too deep"),
+        pytest.param(f"[server]\nport = '{'9' * 5000}'", "port: .* is not a port", id="a port of many digits"),
+        pytest.param(
+            f"[engine]\nmax_streams = '{'9' * 5000}'", "max_streams: .* from 1 up", id="a count of many digits"
+        ),
+        pytest.param(
+            f"[engine]\ndevice = 'cuda:{'9' * 5000}'", "device: .* is not a device", id="a GPU of many digits"
+        ),
+        pytest.param('[engine]\nmodel = "a\\u0000b"', "model: .* zero byte", id="a path with a zero byte"),
+        pytest.param("[engine]\nmodel = '~nobody-of-that-name/x'", "model: .* home folder", id="the home of nobody"),
+    ],
+)
+def test_what_no_reader_can_stand_is_refused_in_words(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words) as refused:
+        resolve(write(tmp_path, text))
+    assert len(str(refused.value)) < 400

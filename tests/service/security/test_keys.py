@@ -169,7 +169,12 @@ def test_whatever_a_file_holds_is_keys_or_is_refused(document: object) -> None:
 
 
 def test_a_file_of_something_else_is_refused(file: Path) -> None:
-    for text, words in (("[]", "an object with a list"), ("{", "not JSON"), ('{"keys": 1}', "an object with a list")):
+    for text, words in (
+        ("[]", "an object with a list"),
+        ("{", "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ('{"keys": 1}', "an object with a list"),
+    ):
         file.write_text(text)
         with pytest.raises(InvalidInput, match=words):
             keys.read(file)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oscine_engine import errors
-from oscine_engine.errors import InternalError, OscineError, Overloaded, Unavailable
+from oscine_engine.errors import Cancelled, InternalError, InvalidInput, OscineError, Overloaded, Unavailable
 from oscine_engine.events import Audio, Done, Flushed, Stats
 from oscine_engine.options import LANGUAGES, Knobs
 from oscine_engine.planner import Begin, End, Ids, Step
@@ -125,3 +125,15 @@ def test_processes_that_do_not_match_say_so() -> None:
         wire.event(pb.StreamResponse())
     with pytest.raises(InternalError, match="do not match"):
         wire.steps([pb.Step()])
+    with pytest.raises(InternalError, match="do not match"):
+        wire.event(pb.StreamResponse(audio=pb.Audio(samples=b"abc")))
+    with pytest.raises(InternalError, match="do not match"):
+        wire.options(pb.Open(reference=pb.Recording(samples=b"abc")))
+
+
+def test_a_hint_more_or_less_changes_no_error_into_another() -> None:
+    assert type(wire.error(pb.Error(code="invalid_input", retry_after_seconds=1.0))) is InvalidInput
+    refused = wire.error(pb.Error(code="overloaded"))
+    assert isinstance(refused, Overloaded) and refused.retry_after_s == 0.0
+    left = wire.error(pb.Error(code="cancelled", retry_after_seconds=7.5))
+    assert isinstance(left, Cancelled) and left.heard == 0
