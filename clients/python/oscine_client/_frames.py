@@ -7,7 +7,7 @@ from typing import Any
 
 from oscine_client import errors
 from oscine_client.config import Config
-from oscine_client.events import Audio, Cancelled, Done, Event, Flushed, Marked, Started, Word, Words
+from oscine_client.events import Audio, Cancelled, Done, Event, Flushed, Heard, Marked, Started, Word, Words
 
 PATH = "/v1/speech"
 PROTOCOL = "oscine.v1"
@@ -20,9 +20,10 @@ VERSION, PACKETS = 1, 1
 _PLAIN = (
     "seed trim quiet_ms cross_lingual speed temperature top_p top_k repetition_window repetition_limit mode".split()
 )
-_TEXTS = ("voice", "instruction", "language")
+_TEXTS = ("voice", "instruction", "language", "sink")
 _ERRORS = {
     "unknown_voice": errors.NotFound,
+    "unknown_call": errors.NotFound,
     "unauthenticated": errors.Refused,
     "forbidden": errors.Refused,
     "codec_missing": errors.Refused,
@@ -30,11 +31,13 @@ _ERRORS = {
     "no_store": errors.Refused,
     "invalid_input": errors.InvalidInput,
     "voice_exists": errors.InvalidInput,
+    "call_taken": errors.InvalidInput,
     "overloaded": errors.Overloaded,
     "quota_exceeded": errors.Overloaded,
     "unavailable": errors.Unavailable,
     "idle": errors.Cut,
     "stalled": errors.Cut,
+    "hung_up": errors.Cut,
     "cancelled": errors.Cut,
 }
 _LATER = 1013
@@ -51,9 +54,10 @@ def start(context: str, config: Config) -> str:
         asked["reference"] = {"audio": audio, "transcript": reference.transcript, "language": reference.language}
     if config.word_times:
         asked["word_times"] = True
-    format: dict[str, Any] = {"encoding": config.encoding, "container": config.container}
-    format |= {name: getattr(config, name) or None for name in ("sample_rate", "bitrate")}
-    return json.dumps({"type": "start", "context": context, "format": format, **asked})
+    if not config.sink:
+        asked["format"] = {"encoding": config.encoding, "container": config.container}
+        asked["format"] |= {name: getattr(config, name) or None for name in ("sample_rate", "bitrate")}
+    return json.dumps({"type": "start", "context": context, **asked})
 
 
 def ask(kind: str, context: str, **fields: object) -> str:
@@ -94,6 +98,8 @@ class Answers:
                 return context, _started(told)
             case "words":
                 return context, Words(tuple(_word(each) for each in told["words"]))
+            case "heard":
+                return context, Heard(told["samples"])
             case "marked":
                 return context, Marked(told["name"], told["end_sample"])
             case "flushed":

@@ -11,7 +11,7 @@ from oscine_client import errors
 from oscine_client._stubs import speech_pb2 as pb
 from oscine_client._stubs import voice_pb2
 from oscine_client.config import Config
-from oscine_client.events import Audio, Cancelled, Done, Event, Flushed, Marked, Started, Voice, Word, Words
+from oscine_client.events import Audio, Cancelled, Done, Event, Flushed, Heard, Marked, Started, Voice, Word, Words
 
 TEXT_BYTES = 65536
 """That a service takes of text in one message."""
@@ -42,17 +42,13 @@ def config_message(config: Config) -> pb.SynthesizeConfig:
     """Raises ValueError for an encoding, container or mode that no service has."""
     message = pb.SynthesizeConfig(
         voice=config.voice,
-        audio=pb.AudioFormat(
-            encoding=_number(pb.Encoding, "ENCODING_", config.encoding, "encoding"),
-            sample_rate=config.sample_rate,
-            bitrate=config.bitrate,
-            container=_number(pb.Container, "CONTAINER_", config.container, "container"),
-        ),
+        audio=None if config.sink else _format(config),
         mode=_number(pb.Mode, "MODE_", config.mode, "mode"),
         instruction=config.instruction,
         language=config.language,
         pronunciations=dict(config.pronunciations),
         word_times=config.word_times,
+        sink=config.sink,
     )
     for name in _OPTIONAL:
         if (value := getattr(config, name)) is not None:
@@ -62,6 +58,15 @@ def config_message(config: Config) -> pb.SynthesizeConfig:
         message.reference.transcript = reference.transcript
         message.reference.language = reference.language
     return message
+
+
+def _format(config: Config) -> pb.AudioFormat:
+    return pb.AudioFormat(
+        encoding=_number(pb.Encoding, "ENCODING_", config.encoding, "encoding"),
+        sample_rate=config.sample_rate,
+        bitrate=config.bitrate,
+        container=_number(pb.Container, "CONTAINER_", config.container, "container"),
+    )
 
 
 def opening(config: Config) -> pb.SynthesizeRequest:
@@ -97,6 +102,8 @@ def event(message: pb.SynthesizeResponse) -> Event | None:
             return Audio(audio.sequence, audio.start_sample, audio.samples, tuple(audio.frames))
         case "words":
             return Words(tuple(_word(each) for each in message.words.words))
+        case "heard":
+            return Heard(message.heard.samples)
         case "marked":
             return Marked(message.marked.name, message.marked.end_sample)
         case "flushed":

@@ -26,7 +26,7 @@ class Config:
     instruction: how to speak, for models that follow one. language, cross_lingual: of the text, if not the voice's.
     speed: 0.5 to 2. temperature, top_p, top_k, repetition_window, repetition_limit: how speech is drawn.
     pronunciations: word -> what is read in its place. reference: a recording to speak after, in place of `voice`.
-    word_times: tell when each word sounds.
+    word_times: tell when each word sounds. sink: a telephone call to speak into, which has a format of its own.
     """
 
     voice: str = ""
@@ -50,3 +50,4 @@ class Config:
     pronunciations: Mapping[str, str] = field(default_factory=dict)
     reference: Reference | None = None
     word_times: bool = False
+    sink: str = ""

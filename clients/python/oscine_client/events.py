@@ -55,6 +55,13 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True)
+class Heard:
+    """Where a `sink` was named, in place of `Audio`: so many samples were heard in that telephone call."""
+
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
 class Marked:
     """The sentence in which the mark of this name stands has been sent to its end."""
 
@@ -86,12 +93,13 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """It was cut short; the listener had so many samples: played, where that was reported, else sent."""
+    """It was cut short; the listener had so many samples: played, where that was reported, else sent; or heard, in a
+    telephone call."""
 
     heard_samples: int
 
 
-Event: TypeAlias = Started | Audio | Words | Marked | Flushed | Done | Cancelled
+Event: TypeAlias = Started | Audio | Heard | Words | Marked | Flushed | Done | Cancelled
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ export type {
   Event,
   Flushed,
   Format,
+  Heard,
   Limits,
   Marked,
   Mode,

@@ -51,6 +51,8 @@ export interface Config {
   reference?: { audio: Uint8Array; transcript?: string; language?: "en" | "zh" };
   /** Tell when each word sounds. */
   wordTimes?: boolean;
+  /** A telephone call to speak into, which has a format of its own: leave `format` out. */
+  sink?: string;
 }
 
 /** What the service uses; the first event of every call. */
@@ -88,6 +90,12 @@ export interface Words {
   words: Word[];
 }
 
+/** Where a `sink` was named, in place of `Audio`: so many samples were heard in that telephone call. */
+export interface Heard {
+  type: "heard";
+  samples: number;
+}
+
 /** The sentence in which the mark of this name stands has been sent to its end. */
 export interface Marked {
   type: "marked";
@@ -121,7 +129,7 @@ export interface Cancelled {
   heardSamples: number;
 }
 
-export type Event = Started | Audio | Words | Marked | Flushed | Done | Cancelled;
+export type Event = Started | Audio | Heard | Words | Marked | Flushed | Done | Cancelled;
 
 /** What the service holds its clients to; null for no limit. */
 export interface Limits {
@@ -191,6 +199,7 @@ export class Answers {
         this.#contexts.set(told.number as number, context as string);
         return event(told);
       case "words":
+      case "heard":
       case "marked":
       case "flushed":
         return event(told);

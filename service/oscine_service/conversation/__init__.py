@@ -3,7 +3,7 @@
 A front door translates: what its client sends into verbs, replies into what its client reads. Everything else about a
 call is here.
 
-    async with Conversation.open(front, config, limits, calls) as talk:
+    async with talking(front, config, limits, calls) as talk:
         # in one task, as the client sends
         await talk.put(Text("Good morning."))
         await talk.end()
@@ -12,12 +12,14 @@ call is here.
             await talk.deliver(socket.send(encode(reply)))
 """
 
+from oscine_service.conversation.calling import talking
 from oscine_service.conversation.calls import Calls
 from oscine_service.conversation.replies import (
     Audio,
     Cancelled,
     Done,
     Flushed,
+    Heard,
     Marked,
     Reply,
     Started,
@@ -38,6 +40,7 @@ from oscine_service.conversation.verbs import (
     Verb,
     mark_name,
     quiet_s,
+    sink_name,
     text_piece,
 )
 
@@ -54,6 +57,7 @@ __all__ = [
     "Done",
     "Flush",
     "Flushed",
+    "Heard",
     "Mark",
     "Marked",
     "Played",
@@ -65,5 +69,7 @@ __all__ = [
     "Words",
     "mark_name",
     "quiet_s",
+    "sink_name",
+    "talking",
     "text_piece",
 ]

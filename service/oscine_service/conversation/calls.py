@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from oscine_engine.errors import Unavailable
+from oscine_service.telephony.sink import Sinks
 
 T = TypeVar("T")
 ELSEWHERE_S = 1.0
@@ -21,6 +22,8 @@ class Calls:
         self._ended = asyncio.Event()
         self._closing = asyncio.Event()
         self._stopped = False
+        self.sinks = Sinks()
+        """The telephone calls that are up, which conversations may speak into."""
 
     @property
     def running(self) -> int:

@@ -61,6 +61,16 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True)
+class Heard:
+    """Of a conversation that speaks into a telephone call, in place of `Audio`: so many samples were heard there.
+
+    `Marked`, `Flushed` and `Done` then wait until what they tell of was heard, too.
+    """
+
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
 class Marked:
     """The sentence that a mark stands in, or behind, has been sent to its end, which is at `end_sample`."""
 
@@ -85,9 +95,10 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """The last reply after `Cancel`. heard_samples: played, if the client ever reported that, else sent."""
+    """The last reply after `Cancel`. heard_samples: played, if the client ever reported that, else sent; in a telephone
+    call, heard there."""
 
     heard_samples: int
 
 
-Reply: TypeAlias = Started | Audio | Words | Marked | Flushed | Done | Cancelled
+Reply: TypeAlias = Started | Audio | Heard | Words | Marked | Flushed | Done | Cancelled

@@ -7,6 +7,7 @@ from typing import TypeAlias
 from oscine_engine.errors import InvalidInput
 from oscine_engine.events import SessionRequest
 from oscine_service.audio import Format
+from oscine_service.telephony.sink import MAX_NAME
 
 MAX_TEXT_BYTES = 65536
 """Of UTF-8 in one message of our own protocols."""
@@ -17,10 +18,14 @@ MIN_QUIET_MS, MAX_QUIET_MS = 20, 60000
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Opens a conversation: how it speaks, and how that is written."""
+    """Opens a conversation: how it speaks, and how that is written.
+
+    sink: the telephone call that it speaks into, which has a format of its own; "": the client hears it.
+    """
 
     session: SessionRequest
     format: Format
+    sink: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +79,13 @@ def quiet_s(quiet_ms: int, field: str = "quiet_ms") -> float:
             f"{field}: {quiet_ms} ms is out of range; use {MIN_QUIET_MS} to {MAX_QUIET_MS}, or 0 for never"
         )
     return quiet_ms / 1000
+
+
+def sink_name(name: str) -> str:
+    """The name of a telephone call, if it may be one. Raises InvalidInput."""
+    if len(name) > MAX_NAME:
+        raise InvalidInput(f"sink: a name of {len(name)} characters; it has at most {MAX_NAME}")
+    return name
 
 
 def mark_name(name: str) -> str:

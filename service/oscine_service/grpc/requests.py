@@ -18,6 +18,7 @@ from oscine_service.conversation import (
     Verb,
     mark_name,
     quiet_s,
+    sink_name,
     text_piece,
 )
 from oscine_service.grpc.options import options
@@ -108,6 +109,8 @@ def _config(config: pb.SynthesizeConfig) -> Config:
         raise InvalidInput(f"config.voice: a name of {len(config.voice)} characters; it has at most {MAX_VOICE}")
     if config.mode not in MODES:
         raise InvalidInput(f"config.mode: {config.mode} is unknown; use one of {', '.join(pb.Mode.keys()[1:])}")
+    if config.sink and config.HasField("audio"):
+        raise InvalidInput("config.audio: a telephone call has a format of its own; leave it out beside sink")
     return Config(
         session=SessionRequest(
             voice=config.voice or None,
@@ -118,6 +121,7 @@ def _config(config: pb.SynthesizeConfig) -> Config:
             **options(config),
         ),
         format=_format(config.audio),
+        sink=sink_name(config.sink),
     )
 
 

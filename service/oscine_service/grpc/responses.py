@@ -9,6 +9,7 @@ from oscine_service.conversation import (
     Cancelled,
     Done,
     Flushed,
+    Heard,
     Marked,
     Reply,
     Started,
@@ -29,6 +30,8 @@ def response(reply: Reply) -> pb.SynthesizeResponse:
             return pb.SynthesizeResponse(audio=audio)
         case Words(words=words):
             return pb.SynthesizeResponse(words=pb.Words(words=map(_word, words)))
+        case Heard(samples=samples):
+            return pb.SynthesizeResponse(heard=pb.Heard(samples=samples))
         case Marked(name=name, end_sample=end):
             return pb.SynthesizeResponse(marked=pb.Marked(name=name, end_sample=end))
         case Flushed(end_sample=end):

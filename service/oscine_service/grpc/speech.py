@@ -9,7 +9,7 @@ import grpc
 from oscine_engine.errors import InvalidInput
 from oscine_engine.front import Front
 from oscine_proto.oscine.v1 import speech_pb2 as pb
-from oscine_service.conversation import Calls, Cancel, Cancelled, Config, Conversation, Text, Verb
+from oscine_service.conversation import Calls, Cancel, Cancelled, Config, Conversation, Text, Verb, talking
 from oscine_service.grpc.incoming import drain, first
 from oscine_service.grpc.refusing import abort, refusal_of
 from oscine_service.grpc.requests import parse, parse_text
@@ -69,8 +69,8 @@ class SpeechService:
 
     async def _converse(self, requests: Requests, sender: Sender) -> None:
         config = await self._config(requests)
-        talking = Conversation.open(self._front, config, self._limits, self._calls)
-        async with talking as talk, asyncio.TaskGroup() as tasks:
+        opening = talking(self._front, config, self._limits, self._calls)
+        async with opening as talk, asyncio.TaskGroup() as tasks:
             tasks.create_task(_listen(talk, requests))
             interrupted = await _answer(talk, sender)
         if interrupted:
@@ -78,7 +78,7 @@ class SpeechService:
             await drain(requests)
 
     async def _speak(self, config: Config, text: Text, sender: Sender) -> None:
-        async with Conversation.open(self._front, config, self._limits, self._calls) as talk:
+        async with talking(self._front, config, self._limits, self._calls) as talk:
             await talk.put(text)
             await talk.end()
             await _answer(talk, sender)

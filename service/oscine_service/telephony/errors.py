@@ -10,7 +10,7 @@ class UnknownCall(InvalidInput):
 
 
 class CallTaken(InvalidInput):
-    """The name belongs to another call, or another conversation speaks into the call."""
+    """The name belongs to another call, or too many conversations speak into the call."""
 
     code = "call_taken"
 

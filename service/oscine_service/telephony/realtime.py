@@ -24,7 +24,6 @@ class Clock:
     """One for all calls of an event loop; it runs while there are any."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
         self._beats: dict[object, Callable[[], None]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._begin = 0.0
@@ -38,6 +37,7 @@ class Clock:
         key = object()
         self._beats[key] = beat
         if self._timer is None:
+            self._loop = asyncio.get_running_loop()
             self._begin, self._count = self._loop.time(), 0
             self._wait()
         try:

@@ -6,12 +6,13 @@ registers a `Sink` around it for as long as the call is up:
     with sinks.up(Sink(("CA123",), player, kind="twilio", owner=principal.current().owner, hang_up=hang_up)):
         ...read the carrier's messages until the call ends
 
-A conversation takes a turn at it, one at a time:
+A conversation takes a turn at it, and speaks once those before it have been heard:
 
     async with sinks.turn("CA123", owner) as turn:
-        await turn.write(frames, samples)       # of turn.format
-        await turn.flush()
-        heard = await turn.heard_beyond(0)      # as the listener hears it
+        await turn.write(frames, samples)       # of turn.format; waits for its turn
+        await turn.flush()                      # nothing follows for now
+        while turn.heard < turn.written:        # as the listener hears it
+            await turn.change()
         heard = await turn.clear()              # barge-in: nothing more is heard
 
 Everything here belongs to one event loop.
@@ -26,11 +27,14 @@ from typing import Protocol
 from oscine_engine.errors import InvalidInput
 from oscine_service.audio import Format
 from oscine_service.telephony.errors import CallTaken, HungUp, UnknownCall
+from oscine_service.telephony.realtime import Clock
 
 MOST_SHOWN = 8
 """Names in an error message."""
 MAX_NAME = 200
 """Characters of a call's name."""
+MOST_TURNS = 8
+"""Conversations of one call, all but the first waiting."""
 
 
 class Player(Protocol):
@@ -84,10 +88,10 @@ class Sink:
         self.owner = owner
         self.hang_up = hang_up
         self.since = time.time()
-        self.turn: Turn | None = None
+        self.turns: list[Turn] = []
+        """Of which the first speaks."""
         self.over = False
-        self._changed = asyncio.Event()
-        player.tell = self._changed.set
+        player.tell = self._tell
 
     @property
     def name(self) -> str:
@@ -96,24 +100,30 @@ class Sink:
     def end(self) -> None:
         """The call is over: whoever speaks into it is told. Called by `Sinks.up`."""
         self.over = True
-        self._changed.set()
+        self._tell()
 
-    async def change(self) -> None:
-        """Wait until more was heard, or the call is over."""
-        self._changed.clear()
-        await self._changed.wait()
+    def _tell(self) -> None:
+        for turn in self.turns:
+            turn.wake()
 
 
 class Turn:
-    """What one conversation says in a call. Positions count from its own beginning. All but `clear` raise HungUp once
-    the call is over."""
+    """What one conversation says in a call. Positions count from its own beginning. All but `clear` and `leave` raise
+    HungUp once the call is over."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._player = sink.player
+        self._changed = asyncio.Event()
+        self._came = asyncio.Event()
+        if not sink.turns:
+            self._came.set()
+        sink.turns.append(self)
         self._base: int | None = None
         self._written = 0
         self._cleared: int | None = None
+        self.unfinished = False
+        """A conversation is in the middle of it; set by that."""
 
     @property
     def format(self) -> Format:
@@ -124,6 +134,16 @@ class Turn:
         return self._written
 
     @property
+    def cleared(self) -> bool:
+        """Nothing more is said."""
+        return self._cleared is not None
+
+    @property
+    def waiting(self) -> bool:
+        """Others are to be heard first."""
+        return not self._came.is_set()
+
+    @property
     def heard(self) -> int:
         """Samples that the listener has heard, as well as is known."""
         if self._cleared is not None:
@@ -131,53 +151,73 @@ class Turn:
         return 0 if self._base is None else max(0, min(self._player.heard - self._base, self._written))
 
     async def write(self, frames: Sequence[bytes], samples: int) -> None:
-        """As `Player.write`. Nothing that comes behind a `clear` is heard."""
-        self._check()
+        """As `Player.write`, once those before have left. Nothing that comes behind a `clear` is heard."""
+        await self._came.wait()
+        self.check()
         if self._cleared is not None:
             return
         if self._base is None:
             self._base = self._player.given
         self._written += samples
         await self._player.write(frames, samples)
-        self._check()
+        self.check()
 
     async def point(self) -> None:
         """As `Player.point`."""
-        self._check()
+        self.check()
         if self._cleared is None and self._base is not None:
             await self._player.point()
 
     async def flush(self) -> None:
         """As `Player.flush`."""
-        self._check()
+        self.check()
         if self._cleared is None and self._base is not None:
             await self._player.flush()
 
     async def clear(self) -> int:
-        """Stop at once: the samples that were heard."""
+        """Stop at once, and leave: the samples that were heard."""
         if self._cleared is None:
             self._cleared = self.heard
-            if self._base is not None and not self._sink.over:
-                self._cleared = max(0, min(await self._player.clear() - self._base, self._written))
-            self._sink._changed.set()
+            speaking = self._base is not None and self in self._sink.turns
+            try:
+                if speaking and not self._sink.over:
+                    await self._player.clear()
+            finally:
+                self.leave()
         return self._cleared
 
-    async def heard_beyond(self, samples: int) -> int:
-        """Wait until more than that was heard, or the turn was cleared: how much."""
-        while self.heard <= samples and self._cleared is None:
-            self._check()
-            await self._sink.change()
-        return self.heard
+    def leave(self) -> None:
+        """Let the next one speak. What was written is heard; nothing more is to be. At any time, and again."""
+        if self in self._sink.turns:
+            self._sink.turns.remove(self)
+        self._came.set()
+        self.wake()
+        if self._sink.turns:
+            self._sink.turns[0]._came.set()
 
-    def _check(self) -> None:
+    async def change(self) -> None:
+        """Wait until more was heard, the turn was cleared, or somebody calls `wake`; one may wait. What has happened
+        since it was waited for last counts."""
+        self.check()
+        await self._changed.wait()
+        self._changed.clear()
+        self.check()
+
+    def wake(self) -> None:
+        """Whoever waits for a change is to look."""
+        self._changed.set()
+
+    def check(self) -> None:
+        """Raise HungUp if the call is over."""
         if self._sink.over:
             raise HungUp(f"the call {self._sink.name!r} has ended; {self.heard} samples were heard")
 
 
 class Sinks:
-    """The calls that are up."""
+    """The calls that are up. clock: for those that have none of their own."""
 
     def __init__(self) -> None:
+        self.clock = Clock()
         self._sinks: dict[str, Sink] = {}
         self._came = asyncio.Event()
 
@@ -227,13 +267,13 @@ class Sinks:
 
     @asynccontextmanager
     async def turn(self, name: str, owner: str = "", patience_s: float = 0.0) -> AsyncIterator[Turn]:
-        """Speak into a call until the block is left; what was not heard by then, if it is left by an error or too
-        early, is for the conversation to clear. Raises UnknownCall, and CallTaken while another one speaks there."""
+        """Speak into a call until the block is left; who leaves early clears before. Raises UnknownCall, and CallTaken
+        while too many others wait for the same."""
         sink = await self.wait_for(name, owner, patience_s)
-        if sink.turn is not None:
-            raise CallTaken(f"another conversation speaks into the call {sink.name!r}: cancel it, or wait for its end")
-        sink.turn = turn = Turn(sink)
+        if len(sink.turns) >= MOST_TURNS:
+            raise CallTaken(f"{MOST_TURNS} conversations speak into the call {sink.name!r}: wait for the end of one")
+        turn = Turn(sink)
         try:
             yield turn
         finally:
-            sink.turn = None
+            turn.leave()

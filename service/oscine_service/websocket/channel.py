@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from starlette.websockets import WebSocketDisconnect
 
 from oscine_engine.errors import InternalError, InvalidInput, OscineError
-from oscine_service.conversation import Cancelled, Config, Conversation, Done, Flush, Mark, Reply, Text, Verb
+from oscine_service.conversation import Cancelled, Config, Conversation, Done, Flush, Mark, Reply, Text, Verb, talking
 from oscine_service.conversation.backlog import MOST_CHARACTERS
 from oscine_service.errors import KNOWN
 
@@ -103,7 +103,7 @@ class Channel:
 
     async def _converse(self) -> None:
         socket = self._socket
-        async with Conversation.open(socket.front, self._config, socket.limits, socket.calls) as talk:
+        async with talking(socket.front, self._config, socket.limits, socket.calls) as talk:
             for verb in self._early:
                 await talk.put(verb)
             self._early.clear()

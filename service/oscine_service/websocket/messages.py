@@ -27,6 +27,7 @@ from oscine_service.conversation import (
     Done,
     Flush,
     Flushed,
+    Heard,
     Mark,
     Marked,
     Played,
@@ -36,6 +37,7 @@ from oscine_service.conversation import (
     Words,
     mark_name,
     quiet_s,
+    sink_name,
     text_piece,
 )
 from oscine_service.conversation.backlog import MOST_CHARACTERS
@@ -91,7 +93,7 @@ _FIELDS: dict[str, frozenset[str]] = {
     "end": frozenset(),
     "start": frozenset(
         "voice format mode seed trim quiet_ms instruction language cross_lingual speed temperature top_p top_k "
-        "repetition_window repetition_limit pronunciations reference word_times".split()
+        "repetition_window repetition_limit pronunciations reference word_times sink".split()
     ),
 }
 
@@ -151,7 +153,12 @@ def _config(message: Object) -> Config:
     if message.get("reference") is not None:
         given["reference"] = _reference(field(message, "reference", dict))
     mode = one_of(Mode, field(message, "mode", str, Mode.AUTO.value), "mode")
-    return Config(SessionRequest(voice=voice or None, mode=mode, **given), _format(field(message, "format", dict, {})))
+    session = SessionRequest(voice=voice or None, mode=mode, **given)
+    if sink := sink_name(field(message, "sink", str, "")):
+        if message.get("format") is not None:
+            raise InvalidInput("format: a telephone call has one of its own; leave it out beside sink")
+        return Config(session, Format(), sink)
+    return Config(session, _format(field(message, "format", dict, {})))
 
 
 def _format(message: Object) -> Format:
@@ -230,6 +237,8 @@ class Rendering:
                 yield from self._audio(reply)
             case Words(words=words):
                 yield self._event("words", words=[asdict(word) for word in words])
+            case Heard(samples=samples):
+                yield self._event("heard", samples=samples)
             case Marked(name=name, end_sample=end):
                 yield self._event("marked", name=name, end_sample=end)
             case Flushed(end_sample=end):

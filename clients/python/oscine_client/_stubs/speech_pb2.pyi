@@ -284,6 +284,7 @@ class SynthesizeConfig(google.protobuf.message.Message):
     PRONUNCIATIONS_FIELD_NUMBER: builtins.int
     REFERENCE_FIELD_NUMBER: builtins.int
     WORD_TIMES_FIELD_NUMBER: builtins.int
+    SINK_FIELD_NUMBER: builtins.int
     voice: builtins.str
     """Name of a voice, at most 200 characters; empty takes the model's default."""
     mode: Global___Mode.ValueType
@@ -324,6 +325,13 @@ class SynthesizeConfig(google.protobuf.message.Message):
     repetition_limit: builtins.int
     word_times: builtins.bool
     """Tell when each word sounds."""
+    sink: builtins.str
+    """The name of a telephone call (docs/telephony.md) to speak into, at most 200 characters: no `audio` comes then, but
+    `heard`; and `marked`, `flushed` and `done` come when what they tell of was heard. `audio` must be unset: the call
+    has a format of its own, which `started` tells. A call that is not up yet is waited for, for 5 s.
+    NOT_FOUND: no such call is up, or it is another key's. ALREADY_EXISTS: eight others speak into it or wait
+    for that, who are heard one after another. ABORTED: it was hung up.
+    """
     @property
     def audio(self) -> Global___AudioFormat: ...
     @property
@@ -355,9 +363,10 @@ class SynthesizeConfig(google.protobuf.message.Message):
         pronunciations: collections.abc.Mapping[builtins.str, builtins.str] | None = ...,
         reference: Global___Reference | None = ...,
         word_times: builtins.bool = ...,
+        sink: builtins.str = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["_cross_lingual", b"_cross_lingual", "_quiet_ms", b"_quiet_ms", "_repetition_limit", b"_repetition_limit", "_repetition_window", b"_repetition_window", "_seed", b"_seed", "_speed", b"_speed", "_temperature", b"_temperature", "_top_k", b"_top_k", "_top_p", b"_top_p", "_trim", b"_trim", "audio", b"audio", "cross_lingual", b"cross_lingual", "quiet_ms", b"quiet_ms", "reference", b"reference", "repetition_limit", b"repetition_limit", "repetition_window", b"repetition_window", "seed", b"seed", "speed", b"speed", "temperature", b"temperature", "top_k", b"top_k", "top_p", b"top_p", "trim", b"trim"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_cross_lingual", b"_cross_lingual", "_quiet_ms", b"_quiet_ms", "_repetition_limit", b"_repetition_limit", "_repetition_window", b"_repetition_window", "_seed", b"_seed", "_speed", b"_speed", "_temperature", b"_temperature", "_top_k", b"_top_k", "_top_p", b"_top_p", "_trim", b"_trim", "audio", b"audio", "cross_lingual", b"cross_lingual", "instruction", b"instruction", "language", b"language", "mode", b"mode", "pronunciations", b"pronunciations", "quiet_ms", b"quiet_ms", "reference", b"reference", "repetition_limit", b"repetition_limit", "repetition_window", b"repetition_window", "seed", b"seed", "speed", b"speed", "temperature", b"temperature", "top_k", b"top_k", "top_p", b"top_p", "trim", b"trim", "voice", b"voice", "word_times", b"word_times"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["_cross_lingual", b"_cross_lingual", "_quiet_ms", b"_quiet_ms", "_repetition_limit", b"_repetition_limit", "_repetition_window", b"_repetition_window", "_seed", b"_seed", "_speed", b"_speed", "_temperature", b"_temperature", "_top_k", b"_top_k", "_top_p", b"_top_p", "_trim", b"_trim", "audio", b"audio", "cross_lingual", b"cross_lingual", "instruction", b"instruction", "language", b"language", "mode", b"mode", "pronunciations", b"pronunciations", "quiet_ms", b"quiet_ms", "reference", b"reference", "repetition_limit", b"repetition_limit", "repetition_window", b"repetition_window", "seed", b"seed", "sink", b"sink", "speed", b"speed", "temperature", b"temperature", "top_k", b"top_k", "top_p", b"top_p", "trim", b"trim", "voice", b"voice", "word_times", b"word_times"]) -> None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_cross_lingual", b"_cross_lingual"]) -> typing.Literal["cross_lingual"] | None: ...
     @typing.overload
@@ -450,6 +459,7 @@ class SynthesizeResponse(google.protobuf.message.Message):
     CANCELLED_FIELD_NUMBER: builtins.int
     MARKED_FIELD_NUMBER: builtins.int
     WORDS_FIELD_NUMBER: builtins.int
+    HEARD_FIELD_NUMBER: builtins.int
     @property
     def started(self) -> Global___Started: ...
     @property
@@ -464,6 +474,8 @@ class SynthesizeResponse(google.protobuf.message.Message):
     def marked(self) -> Global___Marked: ...
     @property
     def words(self) -> Global___Words: ...
+    @property
+    def heard(self) -> Global___Heard: ...
     def __init__(
         self,
         *,
@@ -474,10 +486,11 @@ class SynthesizeResponse(google.protobuf.message.Message):
         cancelled: Global___Cancelled | None = ...,
         marked: Global___Marked | None = ...,
         words: Global___Words | None = ...,
+        heard: Global___Heard | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["audio", b"audio", "cancelled", b"cancelled", "done", b"done", "flushed", b"flushed", "marked", b"marked", "response", b"response", "started", b"started", "words", b"words"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["audio", b"audio", "cancelled", b"cancelled", "done", b"done", "flushed", b"flushed", "marked", b"marked", "response", b"response", "started", b"started", "words", b"words"]) -> None: ...
-    def WhichOneof(self, oneof_group: typing.Literal["response", b"response"]) -> typing.Literal["started", "audio", "flushed", "done", "cancelled", "marked", "words"] | None: ...
+    def HasField(self, field_name: typing.Literal["audio", b"audio", "cancelled", b"cancelled", "done", b"done", "flushed", b"flushed", "heard", b"heard", "marked", b"marked", "response", b"response", "started", b"started", "words", b"words"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["audio", b"audio", "cancelled", b"cancelled", "done", b"done", "flushed", b"flushed", "heard", b"heard", "marked", b"marked", "response", b"response", "started", b"started", "words", b"words"]) -> None: ...
+    def WhichOneof(self, oneof_group: typing.Literal["response", b"response"]) -> typing.Literal["started", "audio", "flushed", "done", "cancelled", "marked", "words", "heard"] | None: ...
 
 Global___SynthesizeResponse: typing_extensions.TypeAlias = SynthesizeResponse
 
@@ -589,6 +602,26 @@ class Audio(google.protobuf.message.Message):
     def ClearField(self, field_name: typing.Literal["frames", b"frames", "samples", b"samples", "sequence", b"sequence", "start_sample", b"start_sample"]) -> None: ...
 
 Global___Audio: typing_extensions.TypeAlias = Audio
+
+@typing.final
+class Heard(google.protobuf.message.Message):
+    """Of a call with a `sink`, in place of `audio`: so much was heard there, as well as its carrier tells. Comes a few times a
+    second while it becomes more.
+    """
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    SAMPLES_FIELD_NUMBER: builtins.int
+    samples: builtins.int
+    """Counted as `Audio.start_sample` is."""
+    def __init__(
+        self,
+        *,
+        samples: builtins.int = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["samples", b"samples"]) -> None: ...
+
+Global___Heard: typing_extensions.TypeAlias = Heard
 
 @typing.final
 class Flushed(google.protobuf.message.Message):
@@ -740,7 +773,7 @@ class Cancelled(google.protobuf.message.Message):
 
     HEARD_SAMPLES_FIELD_NUMBER: builtins.int
     heard_samples: builtins.int
-    """Samples the listener had: played, if the client ever reported that, else sent."""
+    """Samples the listener had: played, if the client ever reported that, else sent; with a `sink`, heard there."""
     def __init__(
         self,
         *,
