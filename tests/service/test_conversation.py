@@ -20,7 +20,7 @@ from oscine_service.audio.writers import PLAIN
 from oscine_service.conversation import Flush, Text, replies
 from oscine_service.conversation.backlog import Backlog
 from oscine_service.conversation.encoders import Encoders
-from oscine_service.conversation.speech import FIRST, PIECE, Speech
+from oscine_service.conversation.speech import FIRST, FRAME, PIECE, Speech
 from oscine_service.limits import Limits
 from tests.codecs.decoders import FFMPEG
 from tests.service.calls import FLUSH, config, converse, text
@@ -124,7 +124,9 @@ def test_positions_in_what_was_sent_are_told_apart_from_those_in_what_was_made(e
     assert last.audio_s == sent / 24000
 
 
-@pytest.mark.parametrize(("start", "sizes"), [(0, [FIRST, PIECE, PIECE - FIRST + 1]), (100, [PIECE, PIECE + 1])])
+@pytest.mark.parametrize(
+    ("start", "sizes"), [(0, [FRAME, FIRST - FRAME, PIECE, PIECE - FIRST + 1]), (100, [PIECE, PIECE + 1])]
+)
 def test_what_is_slow_to_encode_is_cut_into_pieces(start: int, sizes: list[int]) -> None:
     samples = np.arange(2 * PIECE + 1, dtype=np.float32)
     event = Audio(3, start, samples)

@@ -8,9 +8,9 @@ from oscine_service.audio import Block, Format, Positions, takes_long, waits, wr
 from oscine_service.conversation.replies import Audio, Done, Flushed, Marked, Reply, Started, Word, Words
 from oscine_service.limits import Limits
 
-FIRST, PIECE = 1440, 4800
-"""Samples, 60 and 200 ms: to encode a whole second takes Opus 7 to 13 ms, in which a listener may run dry. What a call
-begins with takes less than the way to another thread and back."""
+FRAME, FIRST, PIECE = 480, 1440, 4800
+"""Samples, 20, 60 and 200 ms: to encode a whole second takes Opus 7 to 13 ms, in which a listener may run dry. What a
+call begins with takes less than the way to another thread and back, and its first frame a third of that."""
 
 
 class Speech:
@@ -47,7 +47,7 @@ class Speech:
             yield event
             return
         size, start = event.samples.size, event.start_sample
-        cuts = (FIRST, FIRST + PIECE) if start == 0 else (PIECE,)
+        cuts = (FRAME, FIRST, FIRST + PIECE) if start == 0 else (PIECE,)
         for begin, end in pairwise((0, *(cut for cut in cuts if cut < size), size)):
             yield events.Audio(event.seq, start + begin, event.samples[begin:end])
 
