@@ -40,7 +40,9 @@ def decode(data: bytes, *, max_bytes: int = MAX_BYTES, max_seconds: float = MAX_
                 raise CodecError(f"the audio has {file.channels} channels; at most {MAX_CHANNELS} are accepted")
             blocks = list(_mono_blocks(file, rate, max_seconds))
     except (soundfile.SoundFileError, RuntimeError) as error:
-        raise CodecError(f"not a readable audio file ({error}); send WAV, FLAC, MP3 or Ogg") from error
+        # The whole message names the place in memory that the file was read from.
+        why = str(getattr(error, "error_string", error)).strip().rstrip(".")
+        raise CodecError(f"not a readable audio file ({why}); send WAV, FLAC, MP3 or Ogg") from error
     if not blocks:
         raise CodecError("the audio file holds no samples")
     return pcm.check(np.concatenate(blocks)), rate

@@ -142,6 +142,9 @@ def _kill(process: asyncio.subprocess.Process) -> None:
 
 async def _exchange(process: asyncio.subprocess.Process, frame: bytes) -> frames.Fields:
     assert process.stdin is not None and process.stdout is not None
+    if process.stdin.is_closing():
+        # It has ended, and nobody was told yet; not every event loop raises an OSError for who writes then.
+        raise BrokenPipeError
     process.stdin.write(frame)
     await process.stdin.drain()
     text, _ = frames.lengths(await process.stdout.readexactly(frames.HEAD.size))

@@ -1,0 +1,39 @@
+"""The process that reads recordings, where it does not live to read one."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from oscine_engine.errors import InternalError
+from oscine_service.event_loop import new_event_loop
+from oscine_service.voices.worker import Worker, _exchange
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, new_event_loop], ids=["asyncio", "ours"])
+def test_one_that_has_ended_is_no_fault_of_the_service(tmp_path: Path, loop: type[asyncio.AbstractEventLoop]) -> None:
+    async def ask() -> None:
+        worker = Worker(tmp_path, None)
+        worker._command = (sys.executable, "-c", "")
+        process = await worker._started()
+        await process.wait()
+        with pytest.raises(BrokenPipeError):
+            await _exchange(process, bytes(1 << 20))
+        for _ in range(3):
+            with pytest.raises(InternalError, match="ended; send another recording"):
+                await worker.ask("add", {}, bytes(1 << 20))
+        await worker.close()
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(ask())
+
+
+def test_grpc_leaves_children_alone() -> None:
+    """It would run in them before they become another program, and some die there."""
+    code = "import os, oscine_service.grpc.server; print(os.environ['GRPC_ENABLE_FORK_SUPPORT'])"
+    told = {name: value for name, value in os.environ.items() if name != "GRPC_ENABLE_FORK_SUPPORT"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=told, check=True)
+    assert done.stdout == "false\n"
