@@ -10,7 +10,10 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
 from oscine_engine.front import Front
+from oscine_service import browser
 from oscine_service.config.model import Settings
+from oscine_service.http.openai import MAX_BODY_BYTES
+from oscine_service.http.voices import MAX_FORM_BYTES
 from oscine_service.observe import page, tracing
 from oscine_service.observe.call_log import CallLog
 from oscine_service.observe.desks import Desks
@@ -26,9 +29,8 @@ from oscine_service.security.tls import Tls
 from oscine_service.security.tokens import Mint
 from oscine_service.visits import Desk
 
-RECORDINGS = 32 << 20
-"""Bytes of a body that may hold a recording."""
-LARGER = (("/v1/audio/voices", RECORDINGS), ("/v1/audio/speech", RECORDINGS))
+LARGER = (("/v1/audio/voices", MAX_FORM_BYTES), ("/v1/audio/speech", MAX_BODY_BYTES))
+"""Where a body may hold a recording: what is taken there."""
 DIALECTS = (
     ("/v1/audio/speech", "openai"),
     ("/tts/websocket", "cartesia"),
@@ -97,6 +99,7 @@ class Entrance:
             pages=self._pages,
             larger=LARGER,
             dialects=DIALECTS,
+            public=browser.PUBLIC,
         )
 
 

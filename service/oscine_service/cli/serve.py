@@ -11,6 +11,7 @@ from oscine_codecs import opus
 from oscine_codecs.errors import CodecMissing
 from oscine_engine.errors import InvalidInput
 from oscine_engine.front import Front
+from oscine_service import browser
 from oscine_service.cli.early import SIGNALS, STOPPED_EARLY
 from oscine_service.cli.progress import waiting
 from oscine_service.compat.riva import Riva
@@ -137,6 +138,8 @@ async def _http(
         return
     names = openai_names.mapping(server.openai_voices)
     routes = [*openai.routes(front, limits, calls, names), *http_voices.routes(voices, calls), *openapi.routes()]
+    if server.page:
+        routes += browser.routes()
     app = entrance.around(application(front, limits, calls, routes=[*routes, *entrance.routes()]))
     tls = entrance.tls.context if entrance.tls is not None else None
     async with http_serving(

@@ -20,6 +20,7 @@ class Server:
     http_port: int | None = setting(
         8080, "port of HTTP and WebSocket; 0 picks a free one, none turns them off", parse.port_or_none, metavar="PORT"
     )
+    page: bool = setting(True, "serve a page to try it with, and the player for others, on the HTTP port", parse.switch)
     openai_voices: tuple[str, ...] = setting(
         (),
         "voices that names in OpenAI's API stand for, such as alloy=anna",

@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from oscine_engine.errors import OscineError
 from oscine_service.errors import code, row
-from oscine_service.http.errors import envelope, starlettes
+from oscine_service.http.body import TooLarge
+from oscine_service.http.errors import envelope
 from oscine_service.observe.metrics import Metrics
 from oscine_service.security import origins
 from oscine_service.security.credentials import IN_QUERY, in_headers, in_query, in_subprotocols
@@ -35,7 +34,8 @@ ALLOWED_METHODS, CACHED_S = "GET, POST, DELETE, OPTIONS", "600"
 
 class HttpDoor:
     """pages: origins that may call. larger: bytes that bodies may have under paths that begin so. dialects: what the
-    protocol at such paths is called, where it is neither "http" nor "websocket"."""
+    protocol at such paths is called, where it is neither "http" nor "websocket". public: `/` and what begins so is files,
+    the same for everybody."""
 
     def __init__(
         self,
@@ -47,9 +47,10 @@ class HttpDoor:
         pages: Sequence[str] = (),
         larger: Sequence[tuple[str, int]] = (),
         dialects: Sequence[tuple[str, str]] = (),
+        public: Sequence[str] = (),
     ) -> None:
         self._app, self._guard, self._desk, self._metrics = app, guard, desk, metrics
-        self._pages, self._larger, self._dialects = pages, larger, dialects
+        self._pages, self._larger, self._dialects, self._public = pages, larger, dialects, tuple(public)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket") or scope["path"] in OPEN:
@@ -64,6 +65,9 @@ class HttpDoor:
                 if scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
                     await _permission(headers)(scope, receive, send)
                     return
+            if scope["type"] == "http" and scope["method"] in ("GET", "HEAD") and self._is_public(scope["path"]):
+                await self._app(scope, receive, send)
+                return
             scope, principal = self._enter(scope, headers)
         except OscineError as refusal:
             await self._refuse(refusal, scope, receive, send, page=origin is not None)
@@ -75,8 +79,11 @@ class HttpDoor:
         with acting_for(principal), visiting(visit):
             try:
                 await self._app(scope, receive, send)
-            except _TooLargeError as error:
-                await (await starlettes(Request(scope), error))(scope, receive, send)
+            except TooLarge as error:
+                await envelope(error)(scope, receive, send)
+
+    def _is_public(self, path: str) -> bool:
+        return bool(self._public) and (path == "/" or path.startswith(self._public))
 
     def _enter(self, scope: Scope, headers: Headers) -> tuple[Scope, Principal]:
         """The principal, and the scope without what it was known by. Raises Unauthenticated."""
@@ -115,7 +122,7 @@ class HttpDoor:
         return next((name for beginning, name in self._dialects if path.startswith(beginning)), kind)
 
     def _measured(self, receive: Receive, scope: Scope, headers: Headers) -> Receive:
-        """Raises _TooLargeError into whoever reads a body that is too large."""
+        """Raises TooLarge into whoever reads a body that is too large."""
         most = next((size for path, size in self._larger if scope["path"].startswith(path)), MOST_BODY)
         told = headers.get("content-length", "")
         got = 0
@@ -123,19 +130,14 @@ class HttpDoor:
         async def measured() -> Message:
             nonlocal got
             if told.isdecimal() and int(told) > most:
-                raise _TooLargeError(most)
+                raise TooLarge(most)
             message = await receive()
             got += len(message.get("body", b""))
             if got > most:
-                raise _TooLargeError(most)
+                raise TooLarge(most)
             return message
 
         return measured
-
-
-class _TooLargeError(HTTPException):
-    def __init__(self, most: int) -> None:
-        super().__init__(413, f"the body has more than {most} bytes, which is the most that is taken here")
 
 
 def _peer(scope: Scope) -> str:

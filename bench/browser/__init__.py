@@ -1,0 +1,1 @@
+"""The player in a real browser, and what it plays compared with what was sent."""
