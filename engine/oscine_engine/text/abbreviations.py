@@ -8,12 +8,17 @@ TITLES = {
     "capt": "captain", "sgt": "sergeant", "rev": "reverend", "gov": "governor", "sen": "senator", "lt": "lieutenant",
     "col": "colonel", "maj": "major", "hon": "honorable", "fig": "figure", "figs": "figures", "ext": "extension",
     "rm": "room", "apt": "apartment", "ave": "avenue", "blvd": "boulevard", "rd": "road", "hwy": "highway",
+    "rte": "route",
     "inc": "incorporated", "ltd": "limited", "corp": "corporation", "co": "company", "bros": "brothers",
     "est": "established", "vol": "volume", "ed": "edition", "pp": "pages", "eq": "equation", "sec": "section",
     "ch": "chapter", "max": "maximum", "min": "minimum", "avg": "average", "temp": "temperature",
     "govt": "government", "univ": "university", "tel": "telephone", "dob": "date of birth", "qty": "quantity",
-    "ref": "reference", "attn": "attention", "misc": "miscellaneous", "assn": "association", "intl": "international",
-    "natl": "national", "ca": "circa", "cf": "compare", "mon": "Monday", "tue": "Tuesday", "tues": "Tuesday",
+    "ref": "reference", "art": "article", "attn": "attention", "misc": "miscellaneous",
+    "assn": "association", "intl": "international",
+    "natl": "national", "ariz": "Arizona", "calif": "California", "colo": "Colorado", "conn": "Connecticut",
+    "fla": "Florida", "mich": "Michigan", "minn": "Minnesota", "okla": "Oklahoma", "tenn": "Tennessee",
+    "wis": "Wisconsin", "wyo": "Wyoming", "esp": "especially", "incl": "including", "excl": "excluding",
+    "ca": "circa", "cf": "compare", "mon": "Monday", "tue": "Tuesday", "tues": "Tuesday",
     "wed": "Wednesday", "thu": "Thursday", "thur": "Thursday", "thurs": "Thursday", "fri": "Friday",
     "sat": "Saturday", "sun": "Sunday", **{short: name for short, name in MONTHS_SHORT.items() if short != "may"},
 }  # fmt: skip
@@ -22,16 +27,19 @@ ALWAYS_TITLES = frozenset({"mr", "mrs", "dr", "vs", "prof", "blvd", "approx"})
 BEFORE_NUMBERS = frozenset("ext apt fig figs rm vol pp eq ch".split())
 """Shortened words that need no full stop in front of a number."""
 WORDS_TOO = frozenset(
-    "sun sat wed fig gen rev est sec min ed col co st sen temp ref max ch mar jun dec sep oct nov ca".split()
+    "sun sat wed fig gen rev est sec min ed col co st sen temp ref art max ch mar jun dec sep oct nov ca".split()
 )
 """Shortened words that, with a full stop at the end of a sentence, are words or names of their own."""
-NAMES_FIRST = frozenset("inc ltd co corp jr sr bros ave blvd rd st".split())
+NAMES_FIRST = frozenset(
+    "inc ltd co corp jr sr bros ave blvd rd st ariz calif colo conn fla mich minn okla tenn wis wyo".split()
+)
 """Shortened words that stand behind a name, so that a capital behind their full stop begins a sentence."""
 WHOLE = {
     "e.g": "for example", "i.e": "that is", "w/o": "without", "w/": "with", "b/c": "because",
     "24/7": "twenty four seven", "etc": "et cetera", "'n": "and", "wi-fi": "wifi", "e-mail": "email", "&": "and",
     "@": "at", "%": "percent", "+": "plus", "$": "dollars", "£": "pounds", "€": "euros", "°c": "degrees Celsius",
     "°f": "degrees Fahrenheit", "°": "degrees", "¥": "yuan", "km/h": "kilometers per hour", "mph": "miles per hour",
+    "wwi": "World War one", "wwii": "World War two",
 }  # fmt: skip
 """Whole chunks, in lower case, and what is said for them."""
 WHOLE_CHINESE = {

@@ -15,7 +15,7 @@ from oscine_engine.text.tokens import has_digits, has_letters, is_word, position
 from oscine_engine.text.units import APART, CODES, UNITS
 
 _NOTHING: tuple[int, list[Item]] = (0, [])
-_NEEDS_TWO = frozenset("年人单星日美万亿假黄国报急火热电客服指平大高院工晚加模快系毕购活期房次欧英港人")
+_NEEDS_TWO = frozenset("会教包病办年人单星日美万亿假黄国报急火热电客服指平大高院工晚加模快系毕购活期房次欧英港人")
 """Chinese characters behind a number whose meaning hangs on the next one."""
 _NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?(?:-\d[\d,]*(?:\.\d+)?|[⁰¹²³⁴-⁹⁺⁻]+)?|\d+/\d+")
 _AMOUNT = re.compile(r"\d[\d,]*(?:\.\d+)?")
@@ -165,6 +165,12 @@ def _one(queue: list[Token], at: int, final: bool, context: Context, chinese: bo
         if joined is not None:
             return joined
     if token is not None and start == at + 1 and token.text == '"' and not context.quoted:
+        if _FEET.fullmatch(chunk) and chinese:
+            pace = [token.text for token in queue[at + 2 : at + 4]]
+            if len(pace) < 2 and not final:
+                return _NOTHING
+            per_km = pace == ["/", "km"]
+            return 2 + 2 * per_km, spoken((_plain_number(chunk, True, context, "") or "") + "每公里" * per_km, True)
         if _FEET.fullmatch(chunk):
             feet, _, inches = chunk.partition("'")
             return 2, spoken(f"{numbers_en.cardinal(feet)} foot {numbers_en.cardinal(inches)}", chinese=False)

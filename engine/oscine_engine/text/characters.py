@@ -73,6 +73,8 @@ _PLAIN: dict[str | int, str] = {
     "㎞": "km",
     "㏄": "ml",
     "☎": "",
+    "⌘": "Command",
+    "⌥": "Option",
     **_numbered(0x2160, 12, "{}"),  # Roman numerals
     **_numbered(0x2170, 12, "{}"),
     **_numbered(0x2460, 20, " {}, "),  # in circles

@@ -51,7 +51,7 @@ def of_letters(chunk: str) -> str:
         chunk = chunk[1:]
     if chunk[0] == "@":
         chunk = "at " + chunk[1:]
-    spaced = chunk.replace("&", " and ").replace("+", " plus ").replace(":", ", ").replace(",", ", ")
+    spaced = re.sub("&+", " and ", chunk).replace("+", " plus ").replace(":", ", ").replace(",", ", ")
     return re.sub(rf"[^{_LETTERS}', ]", " ", spaced)
 
 
@@ -72,7 +72,8 @@ def with_digits(chunk: str, chinese: bool = False) -> list[Item]:
             continue
         said = None
         if len(segments) > 1 and segment[0].isdecimal():
-            said = None if chinese else readings_en.read_number(segment, readings_en.Near(before="in"))
+            model = re.fullmatch(r"\d{4,}[A-Z]", segment) is not None
+            said = None if chinese or model else readings_en.read_number(segment, readings_en.Near(before="in"))
         elif number and segments[number - 1].isdecimal() and segment in UNITS and segment not in _NO_UNITS:
             said = UNITS[segment].one
         spoken += words(said) if said is not None else _runs(segment, chinese)

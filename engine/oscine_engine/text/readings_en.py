@@ -59,8 +59,9 @@ _YEAR_AFTER = frozenset(
 )
 _YEAR_OR_COUNT_AFTER = frozenset("to and the a this that last or ©".split()) | {""}
 _COUNTED = re.compile(
-    r"(?!(?:was|is|has|as|this|us)$)[a-z]+s|people|men|women|children|more|different|other|new|percent"
+    r"(?!(?:was|is|has|as|this|us|vs)$)[a-z]+s|people|men|women|children|more|different|other|new|percent"
 )
+_HALF_DAYS = frozenset("am pm a.m p.m".split())
 _CLOCK = r"(\d{1,2}):([0-5]\d)(?::([0-5]\d))?"
 _FULL_HOUR = " o'clock"
 _HALF = r"([ap])\.?m\.?"
@@ -70,6 +71,8 @@ _RAISED_TO_PLAIN = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "012345
 def read_number(text: str, near: Near | None = None) -> str | None:
     """Words for one chunk that holds digits, or None when it is no shape known here."""
     near = near or Near()
+    if text[0] == "-" and near.before in _HALF_DAYS and (until := read_number(text[1:])) is not None:
+        return f"to {until}"
     for shape, say in _SHAPES:
         match = shape.fullmatch(text)
         if match is not None:
@@ -96,7 +99,7 @@ def _money(match: re.Match[str], near: Near) -> str | None:
     if upper:
         first = decimal(amount) + (f" {_SUFFIXES[suffix]}" if suffix and suffix != upper_suffix else "")
         return f"{minus}{first} to {money(symbol, upper, magnitude)}{rate}"
-    noun = near.before in ("a", "an") and near.after_as_written[:1].isalpha() and near.after not in MAGNITUDES
+    noun = near.before in ("a", "an") and near.after_as_written[:1].isalpha()
     return minus + money(symbol, amount, magnitude, noun and not rate) + rate
 
 
@@ -111,6 +114,8 @@ def _time(match: re.Match[str], near: Near) -> str | None:
     hours, minutes, seconds, half = match.groups()
     if int(hours) > 24:
         return None
+    if near.after in ("min", "mins") and not seconds:
+        return f"{cardinal(str(int(hours)))} {'' if minutes == '00' else cardinal(str(int(minutes)))}".strip()
     words = clock(hours, minutes)
     if seconds and seconds != "00":
         words = f"{clock(hours, minutes).removesuffix(_FULL_HOUR)} and {cardinal(str(int(seconds)))} seconds"
@@ -133,8 +138,14 @@ def _times(match: re.Match[str], _near: Near) -> str | None:
     return " to ".join(said)
 
 
-def _decade(match: re.Match[str], _near: Near) -> str | None:
+_WAITED = frozenset("in for after within every takes took take wait about only last lasts lasted than".split())
+"""Behind these "30s" is a time; the thirties have "the" or "his" in front."""
+
+
+def _decade(match: re.Match[str], near: Near) -> str | None:
     century, tens = match.groups()
+    if not century and match[0][0] != "'" and "'" not in match[0] and near.before in _WAITED:
+        return f"{cardinal(tens)} seconds"
     if tens == "00":
         return (
             plural(f"{cardinal(century)} hundred")
@@ -171,8 +182,12 @@ def _fraction(match: re.Match[str], near: Near) -> str | None:
     dated = near.before in _DATED or (near.before, near.before2) == ("of", "as")
     if dated and is_day("2000", above, below):
         return f"{MONTHS[int(above) - 1]} {ordinal(str(int(below)))}"
+    if near.before in _COUNTED_OFF and "." not in above:
+        return f"{cardinal(above)} of {cardinal(below)}"
     if below in ("10", "100") and near.after != "of" or (below == "5" and near.after in ("star", "stars")):
-        return f"{cardinal(above)} out of {cardinal(below)}"
+        return f"{decimal(above)} out of {cardinal(below)}"
+    if "." in above:
+        return f"{decimal(above)} {'out of' if below in ('4', '5', '20') else 'over'} {cardinal(below)}"
     if match[0] in _FRACTIONS:
         return _FRACTIONS[match[0]]
     small, large = int(above.replace(",", "")), int(below.replace(",", ""))
@@ -181,12 +196,21 @@ def _fraction(match: re.Match[str], near: Near) -> str | None:
     return f"{cardinal(above)} over {cardinal(below)}"
 
 
+_COUNTED_OFF = frozenset("step page slide question part phase day episode lesson exercise".split())
+
+
 def _digits(match: re.Match[str], _near: Near) -> str:
     return ", ".join(by_digit(part) for part in re.split(r"[-.]", match[0].lstrip("+")))
 
 
+_NUMBERED = frozenset("figure fig table equation eq exhibit".split())
+"""One of these has a number with a hyphen; several, as figures, a range."""
+
+
 def _range(match: re.Match[str], near: Near) -> str | None:
     first, second, unit = match.groups()
+    if near.before in _NUMBERED and not unit:
+        return f"{decimal(first)} dash {decimal(second)}"
     if len(first) == 4 and first.isdecimal() and second.isdecimal() and not unit:
         if len(second) == 4 and 1000 <= int(first) <= 2199:
             return f"{year(first)} to {year(second)}"
@@ -200,8 +224,16 @@ def _range(match: re.Match[str], near: Near) -> str | None:
         return f"{decimal(first)} to {decimal(second)}"
     if unit in ("%", "‰"):
         return f"{decimal(first)} to {decimal(second)} {_percent(unit)}"
+    if unit == "x":
+        return f"{decimal(first)} to {decimal(second)} times"
     found = units.per(unit)
     return f"{decimal(first)} to {decimal(second)} {found.many}" if found else None
+
+
+def _range_of_one_unit(match: re.Match[str], _near: Near) -> str | None:
+    first, sign, second, other = match.groups()
+    unit = units.UNITS.get(sign) if sign == other else None
+    return f"{decimal(first)} to {decimal(second)} {unit.many}" if unit else None
 
 
 def _percent(sign: str) -> str:
@@ -212,8 +244,20 @@ def _percents(match: re.Match[str], _near: Near) -> str:
     return f"{decimal(match[1])} to {decimal(match[2])} percent"
 
 
-def _ratio(match: re.Match[str], _near: Near) -> str:
-    return " to ".join(cardinal(str(int(part))) for part in match[0].split(":"))
+def _ratio(match: re.Match[str], near: Near) -> str:
+    parts = [part.replace(",", "") for part in match[0].split(":")]
+    if len(parts) == 2 and re.fullmatch(r"[0-5]\d", parts[1]) and near.before in ("in", "at", "time", "after"):
+        return f"{cardinal(parts[0])} {'oh ' if parts[1][0] == '0' else ''}{cardinal(str(int(parts[1])))}"
+    return " to ".join(cardinal(str(int(part))) for part in parts)
+
+
+def _spent(match: re.Match[str], _near: Near) -> str | None:
+    """ "1h30m", "2m30s"."""
+    hours, minutes, seconds = match.groups()[:3] if match[2] else match.groups()[3:]
+    if not hours and not seconds:
+        return None
+    parts = ((hours, "hour"), (minutes, "minute"), (seconds, "second"))
+    return " ".join(f"{cardinal(part)} {name}{'' if part == '1' else 's'}" for part, name in parts if part)
 
 
 def _dotted(match: re.Match[str], near: Near) -> str | None:
@@ -238,6 +282,10 @@ def _version(match: re.Match[str], _near: Near) -> str:
     return "version " + " point ".join(cardinal(part) for part in match[1].split("."))
 
 
+_HTTP_ERROR = re.compile(r"[45]\d[1-9]")
+_ERRORS = frozenset("error errors http status response".split())
+
+
 def _whole(match: re.Match[str], near: Near) -> str | None:
     """Digits alone: a code, a year, a day, or a count."""
     text = match[0]
@@ -254,6 +302,10 @@ def _whole(match: re.Match[str], near: Near) -> str | None:
         return by_digit(text)
     if re.fullmatch(r"(?:1[1-9]|20)\d\d", text) and _is_year(text, near):
         return year(text)
+    if re.fullmatch(r"10[1-9]\d", text) and near.before in ("in", "since", "until", "year") and near.after == "":
+        return year(text)
+    if _HTTP_ERROR.fullmatch(text) and (near.after in _ERRORS or near.before in _ERRORS):
+        return by_digit(text)
     if near.after in ("bc", "ad", "bce", "ce", "b.c", "a.d") and len(text) == 4:
         return year(text)
     if len(text) <= 2 and 1 <= int(text) <= 31:
@@ -305,6 +357,8 @@ def _measured(match: re.Match[str], near: Near) -> str | None:
     unit = units.per(sign.strip())
     if unit is None:
         return None
+    if sign == "m" and (re.fullmatch(r"\d+h", near.before) or re.fullmatch(r"\d+(?:\.\d+)?s", near.after)):
+        unit = units.UNITS["min"]
     one = number.lstrip("+-") == "1" or (near.before in ("a", "an") and near.after_as_written[:1].isalpha())
     return f"{decimal(number)} {unit.one if one else unit.many}"
 
@@ -315,6 +369,8 @@ def _scaled(match: re.Match[str], near: Near) -> str | None:
         return None
     if near.before in _LETTERED or (match[2] == "K" and match[1] in ("2", "4", "5", "8")):
         return None
+    if match[2] == "K" and near.before in ("a", "the") and _COUNTED.fullmatch(near.after_as_written) is None:
+        return None  # a race
     return f"{decimal(match[1])} {_SUFFIXES[match[2]]}"
 
 
@@ -323,6 +379,13 @@ _LETTERED = frozenset(
     "section no number bus line route pier bay exit door stand lot hall zone terminal track bed "
     "ward locker aisle box page question".split()
 )
+
+
+def _size(match: re.Match[str], _near: Near) -> str | None:
+    unit = units.UNITS.get(match[3] or "")
+    if match[3] and unit is None:
+        return None
+    return f"{decimal(match[1])} by {decimal(match[2])}" + (f" {unit.many}" if unit else "")
 
 
 def _feet(match: re.Match[str], _near: Near) -> str:
@@ -356,12 +419,18 @@ def _shapes() -> tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Near], st
         (r"(\d{4})/(\d{1,2})/(\d{1,2})()()", _iso),
         (r"(\d{1,2})[/](\d{1,2})[/](\d{4}|\d{2})", _us_date),
         (r"(\d{1,2})\.(\d{1,2})\.(\d{4})", _dotted_date),
-        (r"(\d[\d,]*)/(\d[\d,]*)", _fraction),
+        (r"(\d[\d,]*(?:\.\d+)?)/(\d[\d,]*)", _fraction),
         (r"\+?\d+(?:-\d+){2,}|\d{3}-\d{4}|\+\d{4,}|0\d+-\d+|\d{3}\.\d{3}\.\d{4}", _digits),
         (rf"({_NUMBER})-({_NUMBER})([%‰]|°?[A-Za-zµΩ²³/°]+)?", _range),
-        (r"(\d+(?:\.\d+)?)[xX](\d+(?:\.\d+)?)", lambda match, near: f"{decimal(match[1])} by {decimal(match[2])}"),
+        (rf"({_NUMBER})([A-Za-z]+)-({_NUMBER})([A-Za-z]+)", _range_of_one_unit),
+        (r"(\d+(?:\.\d+)?)[xX](\d+(?:\.\d+)?)([a-z]+)?", _size),
         (r"(\d+)'(\d{1,2})", _feet),
-        (r"\d+:\d+(?::\d+)?", _ratio),
+        (
+            r"([QH][1-4])'(\d\d)",
+            lambda match, near: f"{match[1][0]} {cardinal(match[1][1])} twenty {cardinal(match[2])}",
+        ),
+        (r"\d+:\d+(?::\d+)?|\d{1,3}(?:,\d{3})+:\d+", _ratio),
+        (r"(?:(\d+)h)?(\d+)m(?:in)?(?:(\d+)s)?|(\d+)h(\d\d)()", _spent),
         (r"(\d+(?:\.\d+){2,})", _dotted),
         (r"[vV](\d+(?:\.\d+)*)", _version),
         (r"([A-Za-z]{1,4})\.(\d+)", _shortened),

@@ -30,12 +30,12 @@ class Beside:
 
 _MEASURES = frozenset(
     "个位名只条张本件次天年周岁块元点分秒种杯瓶碗双套辆台座层家间所口头匹棵朵颗把支枝片封份门倍里米斤步句段首场节课页项小公"
-    "升克千立平包盒箱袋罐串滴勺杆株幅款类组队对批群堆列笔单桌人晚夜顿趟遍局轮季集圈根艘架部万亿美欧英港日星厅场刻成寸寻吨尺团餐"
+    "升克千立平包盒箱袋罐串滴勺杆株幅款类组队对批群堆列笔单桌人晚夜顿趟遍局轮季集圈根艘架部万亿美欧英港日星厅场刻打成寸寻吨尺团餐"
 )
 _ORDINAL_AFTER = ("年级", "日", "楼", "星级", "人行道", "单元")
 """Behind these a two is 二 although a measure word seems to follow."""
 _CODES = re.compile(
-    r"(?:编号|单号|号码|尾号|卡号|账号|帐号|证号|工号|学号|房号|运单|订单|流水号|序列号|邮编|密码|口令|验证码|校验码|取件码|核销码|代码|电话|手机|座机"
+    r"(?:编号|单号|号码|尾号|卡号|账号|帐号|证号|工号|学号|房号|运单|订单|流水号|序列号|邮编|密码|口令|验证码|校验码|取件码|核销码|代码|错误码|状态码|会议号|ID|电话|手机|座机"
     r"|传真|热线|拨打|拨|致电|客服|微信|QQ|来电|短信|回复|房间|航班|车次|股票|联系方式|总机|分机|转|身份证|车牌|按)"
     r"(?:后四位|号|号码|是|为|:|，|,|至|到|转)*$"
     r"|(?:单元|号楼|栋|幢|层)$|(?:端口|port)(?:号|是|为|:)*$"
@@ -43,7 +43,7 @@ _CODES = re.compile(
 _LISTED = re.compile(r"[036]\d{5}")
 """The number of a share, in brackets behind its name."""
 _SCORE_AFTER = frozenset("胜负战逼击输赢领落告逆横险完淘")
-_NUMBERED_PLACES = ("室", "房", "号房", "次列", "次航", "次高", "航班")
+_NUMBERED_PLACES = ("室", "房", "会议", "教室", "包间", "包厢", "病房", "办公", "号房", "次列", "次航", "次高", "航班")
 _SERVICE = re.compile(r"1[12]\d|9[56]\d{3}|123\d\d|100(?:00|10|11|16|50|80|86|99)|400\d{7}|800\d{7}")
 _NO_SERVICE_AFTER = frozenset("个元块人名只台辆件年天米吨公万亿美次度分套户家页字平步")
 _HOTLINES = ("报警", "急救", "火警", "热线", "电话", "客服", "指挥", "服务", "平台")
@@ -151,7 +151,8 @@ def _ratio(match: re.Match[str], _beside: Beside) -> str:
 
 def _percent(match: re.Match[str], _beside: Beside) -> str:
     number, sign = match.groups()
-    return f"{'百' if sign == '%' else '千'}分之{decimal(number)}"
+    plus = "正" if number[0] == "+" else ""
+    return f"{plus}{'百' if sign == '%' else '千'}分之{decimal(number.lstrip('+'))}"
 
 
 def _percents(match: re.Match[str], _beside: Beside) -> str:
@@ -189,6 +190,8 @@ def _range(match: re.Match[str], beside: Beside) -> str | None:
             f"{'百' if sign == '%' else '千'}分之{decimal(first)}到{'百' if sign == '%' else '千'}分之{decimal(second)}"
         )
     if not sign:
+        if beside.recent[-1:] in ("图", "表"):
+            return f"{decimal(first)}杠{decimal(second)}"
         if re.fullmatch(r"(?:19|20)\d\d", second) and re.fullmatch(r"[3-9]\d{3}|\d{5}", first):
             return f"{by_digit(first)},{by_digit(second)}"  # a standard and its year
         if beside.before[-1:] == "满" and beside.before and first.isdecimal() and second.isdecimal():
@@ -196,7 +199,7 @@ def _range(match: re.Match[str], beside: Beside) -> str | None:
         falling = first.isdecimal() and second.isdecimal() and int(second) <= int(first) < 200
         if falling and not after:
             return f"{decimal(first)}比{decimal(second)}"
-        if _SCORE.search(beside.recent) or (after in _SCORE_AFTER and len(first) < 4):
+        if second == "0" or _SCORE.search(beside.recent) or (after in _SCORE_AFTER and len(first) < 4):
             return f"{decimal(first)}比{decimal(second)}"
         return f"{counted(first, beside.after)}到{counted(second, beside.after)}"
     if speed := _speed(f"{decimal(first)}到{decimal(second)}", sign):
@@ -205,7 +208,19 @@ def _range(match: re.Match[str], beside: Beside) -> str | None:
     return f"{counted(first, unit.zh)}到{counted(second, unit.zh)}{unit.zh or _spelled(sign)}" if unit else None
 
 
+def _range_of_one_unit(match: re.Match[str], _beside: Beside) -> str | None:
+    first, sign, second, other = match.groups()
+    unit = units.UNITS.get(sign) if sign == other else None
+    return f"{counted(first, unit.zh)}到{counted(second, unit.zh)}{unit.zh or _spelled(sign)}" if unit else None
+
+
+def _lap(match: re.Match[str], _beside: Beside) -> str:
+    return f"{cardinal(match[1])}分{cardinal(str(int(match[2])))}秒"
+
+
 def _fraction(match: re.Match[str], beside: Beside) -> str:
+    if int(match[1]) > int(match[2]) >= 40:
+        return f"{cardinal(match[1])},{cardinal(match[2])}"  # a blood pressure
     dated = beside.recent[-1:] in ("至", "到", "于", "止") or beside.after[:1] in ("前", "起", "止")
     dated = (dated and beside.recent + beside.after != "") or int(match[1]) > int(match[2])
     if dated and is_day("2000", match[1], match[2]):
@@ -254,6 +269,10 @@ def _whole(match: re.Match[str], beside: Beside) -> str | None:
         len(text) == 2 and not after and re.search(r"\d[秒米]$", beside.recent)
     ):
         return by_digit(text)
+    if _ERROR.fullmatch(text) and (after[:1] == "错" or after == "报错"):
+        return by_digit(text)
+    if len(text) == 5 and _PLATE.search(beside.recent):
+        return by_digit(text)
     if len(text) == 3 and ((text, after) in _NAMES or (text in ("985", "211", "996") and not after)):
         return by_digit(text)
     if len(text) == 4 and 1950 <= int(text) < 2100 and after[:1] in _EDITIONS and after:
@@ -267,6 +286,9 @@ def _whole(match: re.Match[str], beside: Beside) -> str | None:
     return None
 
 
+_ERROR = re.compile(r"[45]\d[1-9]")
+_PLATE = re.compile(r"[京津沪渝冀豫云辽黑湘皖鲁新苏浙赣鄂桂甘晋蒙陕吉闽贵粤青藏川宁琼][A-Z]$")
+"""How the number of a car begins: 京A."""
 _NAMES = frozenset(
     [
         *(("618", after) for after in ("大促", "购物", "活动", "期间", "电商")),
@@ -280,7 +302,7 @@ _NAMES = frozenset(
 )
 
 
-_EDITIONS = frozenset("版款届级赛春秋冬夏奥世")
+_EDITIONS = frozenset("版款届级赛春秋冬夏奥世财学")
 """Behind these characters four digits are a year: 2019版."""
 _NAMED_DAYS = ("晚会", "假期", "黄金", "国庆")
 _MODELS = frozenset("歼轰运直风舟征娥宫问图表型")
@@ -308,6 +330,8 @@ def _number(match: re.Match[str], beside: Beside) -> str:
         return cardinal(named[1]) + by_digit(named[2])
     if re.fullmatch(r"-\d+", text) and beside.before[-1:] in _MODELS and beside.before:
         return cardinal(text[1:])
+    if re.fullmatch(r"-\d+", text) and beside.before and beside.before[-1] == beside.after[:1]:
+        return "到" + counted(text[1:], beside.after)  # 8点-10点
     if beside.after[:1] in ("元", "块") and "." in text and beside.after:
         text = text.rstrip("0").rstrip(".")
     if text[0] == "-" and beside.after[:1] == "度" and beside.after:
@@ -349,8 +373,12 @@ def _temperatures(match: re.Match[str], _beside: Beside) -> str | None:
     return f"{low}到{high}{unit.zh}"
 
 
-def _power(match: re.Match[str], _beside: Beside) -> str:
-    return power(decimal(match[1]), raised(match[2]))
+def _power(match: re.Match[str], _beside: Beside) -> str | None:
+    said, sign = power(decimal(match[1]), raised(match[2])), match[3]
+    if not sign:
+        return said
+    unit = units.per(sign)
+    return None if unit is None else said + (unit.zh or _spelled(sign))
 
 
 def _scientific(match: re.Match[str], _beside: Beside) -> str:
@@ -397,7 +425,11 @@ _SHAPES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Beside], str | No
         (rf"(-?{_NUMBER})-(-?{_NUMBER})(°[CF]?)", _temperatures),
         (rf"({_NUMBER})-({_NUMBER})([%‰]|[A-Za-zµΩ²³/°]+)?", _range),
         (r"(\d+)/(\d+)", _fraction),
+        (r"(\d+\.\d+)/(\d+)", lambda match, beside: f"{cardinal(match[2])}分之{decimal(match[1])}"),
+        (r"(\d+)h(\d+)m(?:in)?", lambda match, beside: f"{counted(match[1], '小')}小时{cardinal(match[2])}分钟"),
         (r"(\d+)/(\d+)([A-Za-z]+)", _pressure),
+        (rf"({_NUMBER})([A-Za-z]+)-({_NUMBER})([A-Za-z]+)", _range_of_one_unit),
+        (r"(\d+)'(\d{2})", _lap),
         (rf"({_NUMBER})[xX]({_NUMBER})", lambda match, beside: f"{decimal(match[1])}乘{decimal(match[2])}"),
         (r"[vV]?\d+(?:\.\d+){2,}", _dotted),
         (r"[vV](\d+(?:\.\d+)*)", _version),
@@ -408,6 +440,6 @@ _SHAPES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Beside], str | No
         (rf"([-+]?{_NUMBER})(°?[A-Za-zµΩ°]*[²³]?[23]?(?:/[A-Za-z]+[²³]?)?)", _measured),
         (rf"({_NUMBER})[eE]([-+]?\d+)", _scientific),
         (rf"({_NUMBER})([kKwW])", _scaled),
-        (rf"([-+]?{_NUMBER})([⁰¹²³⁴-⁹⁺⁻ⁿ]+)", _power),
+        (rf"([-+]?{_NUMBER})([⁰¹²³⁴-⁹⁺⁻ⁿ]+)([A-Za-z]+(?:/[A-Za-z]+[²³]?)?)?", _power),
     )
 )

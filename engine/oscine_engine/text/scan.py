@@ -43,7 +43,8 @@ _LATIN = "A-Za-z\u00aa\u00ba\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff
 RAISED = "²³¹⁰⁴-⁹⁺⁻ⁿ"
 LOWERED = "₀-₉₊₋"
 _CORE = f"[{_LATIN}0-9%‰\u00b0$£€¥₹₩₽₿¢&@+µΩ{RAISED}{LOWERED}]"
-_JOINER = r"(?:://|['.:/_\-#]|(?<=[0-9]),(?=[0-9]{3}(?![0-9])))"
+_JOINER = r"(?:://|['./_\-#]|(?<![A-Z][A-Z]):|:(?![0-9])|(?<=[0-9]),(?=[0-9]{3}(?![0-9])))"
+"""A colon joins 8:05 and localhost:80, and not ID:856."""
 _CHUNK = re.compile(rf"(?:'(?=[A-Za-z0-9])|[-#](?=[$£€¥₹₩₽₿]?[0-9])|\.(?=[0-9]))?{_CORE}+(?:{_JOINER}{_CORE}+)*")
 _FLAT = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋", "0123456789+-")
 """Lowered digits are said like others: H₂O."""

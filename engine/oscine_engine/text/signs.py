@@ -49,6 +49,13 @@ _LOOKING_AHEAD = _BINARY | frozenset(_UNARY) | frozenset("({-*/^∞|#")
 _KEYS = frozenset("press hit dial enter key pressing".split())
 _KEY_NAMES = {"#": ("pound", "井号"), "*": ("star", "星号")}
 _MEASURED_POWER = re.compile(r"([-+]?\d+)([A-Za-z/]+[²³]?)")
+_OPERATORS = {"!=": "≠", "!==": "≠", "==": "=", "===": "=", "<=": "≤", ">=": "≥", "->": "→", "-->": "→", "=>": "→"}
+"""Signs of programs, and the one that each stands for."""
+_LONGEST_OPERATOR = 3
+_ABOUT = frozenset("is are was were be of at".split())
+"""Behind these "≈ 3" is about three, and "≥ 3" at least three."""
+_HALF_DAYS = frozenset("am pm a.m p.m".split())
+_WEEK = re.compile(r"(?:周|星期|礼拜)[一二三四五六日天]$")
 _NOTHING: tuple[int, list[Item]] = (0, [])
 _BLANK = Item(Spoken.BLANK, " ")
 
@@ -56,6 +63,12 @@ _BLANK = Item(Spoken.BLANK, " ")
 def read_sign(queue: list[Token], at: int, final: bool, context: Context) -> tuple[int, list[Item]]:
     """How many tokens from the sign at `at` on are settled (0: more are needed) and what they say."""
     sign = queue[at].text
+    if sign in "!=<>-" and (operator := _operator(queue, at, final)) is not None:
+        length, plain = operator
+        if not length or plain == "→":
+            return length, [Item(Spoken.PAUSE, ",")] if length else []
+        used, read = _binary(queue, at + length - 1, final, context, plain)
+        return (used + length - 1, read) if used else _NOTHING
     if sign in ".?!;,，:\n" or sign == " ":
         return 1, [Item(Spoken.PAUSE, PAUSES[sign]) if sign != " " else _BLANK]
     if sign == "—" and (context.before in DAYS or context.before in SHORT_MONTHS):
@@ -64,6 +77,14 @@ def read_sign(queue: list[Token], at: int, final: bool, context: Context) -> tup
             return _NOTHING
         span = following is not None and (following.text in DAYS or following.text in SHORT_MONTHS)
         return 1, [_BLANK, *words("to"), _BLANK] if span else [Item(Spoken.PAUSE, ",")]
+    if sign in "—-" and context.before.lower() in _HALF_DAYS:
+        following = significant(queue, at + 1)
+        if following is None and not final:
+            return _NOTHING
+        if following is not None and following.text[:1].isdecimal():
+            return 1, [_BLANK, *words("to"), _BLANK]
+    if sign in "~—-" and context.han and (to := _span(queue, at, final, context)) is not None:
+        return (1, spoken("到", True)) if to else _NOTHING
     if sign == ")" and context.attached:
         return 1, [_BLANK]
     if sign not in _LOOKING_AHEAD:
@@ -84,6 +105,10 @@ def read_sign(queue: list[Token], at: int, final: bool, context: Context) -> tup
         return 1, [_BLANK]
     if sign == "*":
         return _star(queue, at, final, context)
+    if sign == "/" and context.han[-1:] in _RATED and context.han and at + 1 < len(queue):
+        unit = per(queue[at + 1].text)
+        if unit is not None and unit.zh:
+            return 2, spoken(f"每{unit.zh}", True)
     if sign == "/":
         return 1, [Item(Spoken.HAN, "每") if _is_rate(queue, at, context) else _BLANK]
     if sign == "^" and context.operand and at + 1 < len(queue) and queue[at + 1].kind is Kind.CHUNK:
@@ -99,11 +124,40 @@ def read_sign(queue: list[Token], at: int, final: bool, context: Context) -> tup
     return 1, [_BLANK]
 
 
+def _operator(queue: list[Token], at: int, final: bool) -> tuple[int, str] | None:
+    """How many tokens make a sign of programs, and what it stands for; 0 of them: more are needed."""
+    run = ""
+    for token in queue[at : at + _LONGEST_OPERATOR + 1]:
+        if token.kind is not Kind.GAP or token.text not in "!=<>-":
+            break
+        run += token.text
+    else:
+        if not final and at + len(run) == len(queue) and any(sign.startswith(run) for sign in _OPERATORS):
+            return 0, ""
+    return (len(run), _OPERATORS[run]) if run in _OPERATORS else None
+
+
+def _span(queue: list[Token], at: int, final: bool, context: Context) -> bool | None:
+    """A sign between two of a kind: 周一~周五, 第3章—第5章. None where it is none; False while that hangs on what
+    follows."""
+    start = at + 1 + (at + 1 < len(queue) and queue[at + 1].text == "第")
+    following = queue[start : start + 2]
+    if len(following) < 2:
+        return None if final else False
+    first, second = following
+    if _WEEK.search(context.han):
+        return True if first.text + second.text in ("周", "星期", "礼拜") or first.text == "周" else None
+    same = first.kind is Kind.CHUNK and first.text.isdecimal() and second.text == context.han[-1]
+    return True if same else None
+
+
 def _key(queue: list[Token], at: int, context: Context) -> list[Item]:
     """The name of a telephone's key, nothing where no key is meant."""
     sign, following = queue[at].text, queue[at + 1] if at + 1 < len(queue) else None
     if context.han[-1:] == "按" or (following is not None and following.text == "键"):
         return spoken(_KEY_NAMES[sign][1], True)
+    if sign == "*" and following is not None and following.text.isdecimal() and context.before.lower() in _KEYS:
+        return words(_KEY_NAMES[sign][0])
     alone = following is None or (following.kind is Kind.GAP and following.text != "*")
     if alone and context.after_blank and context.before.lower() in _KEYS:
         return words(_KEY_NAMES[sign][0])
@@ -210,7 +264,7 @@ def _unary(queue: list[Token], at: int, final: bool, context: Context) -> tuple[
     """A sign in front of a number: about, more than, the square root of."""
     sign, following = queue[at].text, queue[at + 1] if at + 1 < len(queue) else None
     number = following is not None and following.kind is Kind.CHUNK and (has_digits(following.text) or sign == "√")
-    if following is not None and is_blank(following) and sign in "≈±√≤≥":
+    if following is not None and is_blank(following) and sign in "≈±√≤≥§":
         start = position(queue, at + 1)
         if start == len(queue) and not final:
             return _NOTHING
@@ -226,9 +280,9 @@ def _unary(queue: list[Token], at: int, final: bool, context: Context) -> tuple[
     return 1, [*spoken(_UNARY[sign][1], True)] if language == "zh" else [*words(_UNARY[sign][0]), _BLANK]
 
 
-def _binary(queue: list[Token], at: int, final: bool, context: Context) -> tuple[int, list[Item]]:
-    """A sign between two operands."""
-    sign = queue[at].text
+def _binary(queue: list[Token], at: int, final: bool, context: Context, sign: str = "") -> tuple[int, list[Item]]:
+    """A sign between two operands: that at `at`, or the one that it stands for."""
+    sign = sign or queue[at].text
     following = significant(queue, at + 1)
     if following is None and not final:
         return _NOTHING
@@ -246,6 +300,8 @@ def _binary(queue: list[Token], at: int, final: bool, context: Context) -> tuple
         )
         if not known:
             return 1, [Item(Spoken.PAUSE, ",") if sign == ">" and blanks else _BLANK]
+    if sign in "≈≤≥" and context.before.lower() in _ABOUT and not context.in_chinese:
+        return 1, [_BLANK, *words(_UNARY[sign][0]), _BLANK]
     chinese_next = following is not None and following.kind is Kind.HAN
     if chinese_next and (not context.language or context.in_chinese):
         return 1, spoken("乘" if sign == "×" else SIGNS[sign][1], True)

@@ -24,7 +24,7 @@ _PHONES = tuple(
         r"\(\d{2,5}\)[ -]?\d{3,4}[ -]?\d{3,4}",
         r"\d{3} \d{3} \d{4}",
         r"0\d{1,3}(?: \d{3,4}){1,3}",
-        r"1[3-9]\d[ -]\d{4}[ -]\d{4}",
+        r"\d{3}[ -]\d{4}[ -]\d{4}",
         r"[48]00[ -]\d{3,4}[ -]\d{3,4}",
         r"\d{4} \d{4} \d{4} \d{4}",
     )
@@ -37,7 +37,10 @@ _STEP = re.compile(rf"({_OPERATOR})({_OPERAND})")
 _MEMORIAL = re.compile(r"\d{1,2}·\d{1,2}")
 """A day that gave something its name: 3·15."""
 _MIXED = re.compile(r"(\d+) (\d+/\d+)")
-_RANGE = re.compile(r"([$£€¥]?\d[\d,.:]*%?)\s*[-—~→]\s*([$£€¥]?\d[\d,.:]*(?:%|°?[A-Za-z]+)?)")
+_RANGE = re.compile(
+    r"([$£€¥]?\d[\d,.:]*%?|-?\d[\d,.]*°[CF]?)\s*[-—~→]\s*([$£€¥]?\d[\d,.:]*(?:%|°?[A-Za-z]+)?|-\d[\d,.]*°[CF]?)"
+)
+_SAME_UNIT = re.compile(r"(\d[\d,.]*)([A-Za-z]+)\s*[-—~]\s*(\d[\d,.]*)([A-Za-z]+)")
 _SIZE = re.compile(r"\d[\d.]*(?:\s*[×*]\s*\d[\d.]*)+")
 _LENGTHS = frozenset("m cm mm ft inch in km feet foot inches meters centimeters pixels px".split())
 
@@ -68,6 +71,7 @@ def read(text: str, chinese: bool, code: bool, number: Callable[[str], str | Non
 
     number: reads one chunk of it. after: the word behind.
     """
+    tiled = re.search(r"\d ?[xX] ?\d", text) is not None and re.fullmatch("[a-z]{3,}s", after) is not None
     text = re.sub(r"(?<=[\d ])[xX](?= *\d)", "×", text.strip())
     if is_phone(text) or (code and _SPELLED.fullmatch(text)):
         spell = numbers_zh.by_digit if chinese else numbers_en.by_digit
@@ -78,11 +82,13 @@ def read(text: str, chinese: bool, code: bool, number: Callable[[str], str | Non
     if match := _MIXED.fullmatch(text):
         whole, part = number(match[1]), number(match[2])
         return f"{whole}又{part}" if chinese else _mixed(f"{whole}", f"{part}")
+    if (match := _SAME_UNIT.fullmatch(text)) and match[2] == match[4] in UNITS:
+        return number(f"{match[1]}-{match[3]}{match[2]}")
     if match := _RANGE.fullmatch(text):
         return number(f"{match[1]}-{match[2]}") or _joined(
             number(match[1]), "到" if chinese else " to ", number(match[2])
         )
-    if _SIZE.fullmatch(text) and not chinese and (after in _LENGTHS or re.fullmatch(r"\d{3,}\D+\d{3,}", text)):
+    if _SIZE.fullmatch(text) and not chinese and (tiled or after in _LENGTHS or re.fullmatch(r"\d{3,}\D+\d{3,}", text)):
         return " by ".join(number(part.strip()) or "" for part in re.split(r"[×*]", text))
     if match := _SUM.fullmatch(text):
         return _sum(match, chinese, number)

@@ -43,6 +43,7 @@ pt pint pints 品脱
 qt quart quarts 夸脱
 tbsp tablespoon tablespoons 汤匙
 tsp teaspoon teaspoons 茶匙
+doz dozen dozen 打
 ha hectare hectares 公顷
 s second seconds 秒
 sec second seconds 秒
@@ -107,6 +108,7 @@ bpm beat_per_minute beats_per_minute 次每分钟
 mph mile_per_hour miles_per_hour 英里每小时
 kph kilometer_per_hour kilometers_per_hour 公里每小时
 kmh kilometer_per_hour kilometers_per_hour 公里每小时
+pts point points 分
 ppm part_per_million parts_per_million -
 bps basis_point basis_points 个基点
 pct percent percent -
@@ -142,6 +144,7 @@ APART = frozenset(UNITS) - frozenset("A N J t s l pt cal inch".split())
 
 DOTTED = {"lb": "lb", "lbs": "lbs", "oz": "oz", "ft": "ft", "in": "inch", "hr": "hr", "hrs": "hrs", "min": "min",
           "sec": "sec", "yd": "yd", "mi": "mi", "tsp": "tsp", "tbsp": "tbsp", "gal": "gal", "yrs": "yrs", "sq": "sq",
+          "doz": "doz",
           "kg": "kg", "km": "km", "cm": "cm", "mm": "mm"}  # fmt: skip
 """Units that are also written with a full stop."""
 

@@ -162,8 +162,16 @@ def _read_chunk(queue: list[Token], at: int, final: bool, context: Context) -> t
             return _NOTHING
         han_next = at + 1 < len(queue) and queue[at + 1].kind is Kind.HAN
         return 1, with_power(chunk, context.in_chinese or han_next)
+    if chunk in APART and context.before.lower() == "per":
+        return 1, words(UNITS[chunk].one)
     if chunk == "St" and re.fullmatch(r"\d+(?:st|nd|rd|th)", context.before):
         return 1, words("street")
+    if lower == "w":
+        behind = [token.text for token in queue[at + 1 : at + 3]]
+        if behind in ([], ["/"]) and not final:
+            return _NOTHING
+        if behind in (["/"], ["/", " "]):
+            return 2, words("with")
     if chunk in CODES and (amount := _code_amount(queue, at, final, context)) is not None:
         return amount
     if lower in ("am", "pm") and re.fullmatch(r"\d{1,2}(?::\d\d)?", context.before):
@@ -284,6 +292,8 @@ def _ends(after: Token | None) -> bool:
 def _title(chunk: str, dot: bool, after: Token | None, numbered: bool, context: Context) -> tuple[int, list[Item]]:
     """One of TITLES, in full or as the word it also is."""
     lower = chunk.lower()
+    if chunk.isupper() and not dot and (after is None or after.kind is not Kind.CHUNK or not after.text[:1].isupper()):
+        return 1, words(chunk)  # TL;DR
     dated = lower in MONTHS_SHORT and (numbered or context.before[-1:].isdecimal()) and chunk[:1].isupper()
     if not dot and lower not in ALWAYS_TITLES and not dated and not (lower in BEFORE_NUMBERS and numbered):
         return 1, words(chunk)
