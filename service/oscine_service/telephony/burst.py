@@ -78,12 +78,12 @@ class Burst:
         return min(bound, self._heard + max(0, went_by))
 
     def marked(self, name: str) -> None:
-        """A mark has come back. One that is not waited for says nothing."""
-        if not any(mark.name == name for mark in self._marks):
+        """A mark has come back; "" is the oldest that is waited for. One that is not says nothing."""
+        if not any(name in ("", mark.name) for mark in self._marks):
             return
         while True:
             mark = self._marks.popleft()
-            if mark.name == name:
+            if name in ("", mark.name):
                 break
         self._heard, self._since = mark.position, self._now()
         self._room.set()

@@ -59,11 +59,7 @@ class Cutter:
     def push(self, frames: Sequence[bytes], samples: int) -> Iterator[Frame]:
         """Those that are complete now."""
         if self._opus:
-            # The last packets of a stream hold fewer of its samples than they have room for, or none.
-            for packet in frames:
-                length = min(samples, self._samples)
-                samples -= length
-                yield Frame(packet, length)
+            yield from self._packets(frames, samples)
             return
         data = b"".join((self._rest, *frames))
         size = self._samples * self._width
@@ -71,6 +67,14 @@ class Cutter:
         self._rest = data[whole:]
         for at in range(0, whole, size):
             yield Frame(data[at : at + size], self._samples)
+
+    def _packets(self, frames: Sequence[bytes], samples: int) -> Iterator[Frame]:
+        """The last packets of a stream hold fewer of its samples than they have room for, or none; who has heard all
+        samples is to have heard all packets."""
+        for left, packet in zip(range(len(frames) - 1, -1, -1), frames, strict=True):
+            length = max(0, min(samples - left, self._samples)) if samples > left else min(samples, 1)
+            samples -= length
+            yield Frame(packet, length)
 
     def rest(self) -> Frame | None:
         """What waits, padded with silence."""

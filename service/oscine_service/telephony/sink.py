@@ -22,7 +22,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 from oscine_engine.errors import InvalidInput
 from oscine_service.audio import Format
@@ -33,6 +33,8 @@ MOST_SHOWN = 8
 """Names in an error message."""
 MAX_NAME = 200
 """Characters of a call's name."""
+IDLE_S = 0.05
+"""Between two looks at whether somebody still speaks into a call."""
 MOST_TURNS = 8
 """Conversations of one call, all but the first waiting."""
 
@@ -71,7 +73,8 @@ class Player(Protocol):
 
 class Sink:
     """A call that is up. names: what it may be called, its own name first. kind: of its door, such as "twilio".
-    owner: whose conversations may speak into it; "": everybody's. hang_up: ends it."""
+    owner: whose conversations may speak into it; "": everybody's. hang_up: ends it. details: what its door knows of it,
+    for who asks over HTTP."""
 
     def __init__(
         self,
@@ -81,12 +84,14 @@ class Sink:
         kind: str,
         owner: str = "",
         hang_up: Callable[[], None],
+        details: Callable[[], dict[str, Any]] = dict,
     ) -> None:
         self.names = tuple(dict.fromkeys(names))
         self.player = player
         self.kind = kind
         self.owner = owner
         self.hang_up = hang_up
+        self.details = details
         self.since = time.time()
         self.turns: list[Turn] = []
         """Of which the first speaks."""
@@ -101,6 +106,11 @@ class Sink:
         """The call is over: whoever speaks into it is told. Called by `Sinks.up`."""
         self.over = True
         self._tell()
+
+    async def idle(self) -> None:
+        """Wait until nobody speaks into it."""
+        while self.turns:
+            await asyncio.sleep(IDLE_S)
 
     def _tell(self) -> None:
         for turn in self.turns:
