@@ -107,9 +107,10 @@ def hear(door: str, running: Service, streams: int, spread_s: float) -> dict[str
         "spread_s": spread_s,
         "first_seed": 1,
     }
-    command = [sys.executable, "-m", "bench.transport.clients"]
-    done = subprocess.run(command, input=json.dumps(plan), stdout=subprocess.PIPE, text=True, check=True)
-    found: dict[str, Any] = json.loads(done.stdout)
+    with tempfile.NamedTemporaryFile("r") as told:
+        command = [sys.executable, "-m", "bench.transport.clients", told.name]
+        subprocess.run(command, input=json.dumps(plan), text=True, check=True)
+        found: dict[str, Any] = json.load(told)
     return found
 
 

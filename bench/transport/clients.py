@@ -1,4 +1,4 @@
-"""Listeners at one door: python -m bench.transport.clients, a plan as JSON on standard input, what came as JSON out.
+"""Listeners at one door: python -m bench.transport.clients TO, a plan as JSON on standard input, what came into a file.
 
 They decode nothing: the machine they share with the service is measured.
 """
@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -100,7 +101,8 @@ async def all_of(door: str, address: str, streams: int, spread_s: float, first_s
 def main() -> None:
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         heard = runner.run(all_of(**json.loads(sys.stdin.read())))
-    print(json.dumps({"cpu_s": time.process_time(), "heard": [asdict(each) for each in heard]}))
+    # Not on standard output: a pipe takes only a part of what Python writes at once where it is told not to buffer.
+    Path(sys.argv[1]).write_text(json.dumps({"cpu_s": time.process_time(), "heard": [asdict(each) for each in heard]}))
 
 
 if __name__ == "__main__":

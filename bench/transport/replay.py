@@ -24,8 +24,8 @@ LEAD_S = 0.03
 class ReplayPort:
     """A `Port`. Each stream says `seconds` of `samples`, from a place of its own, as soon as it has any text.
 
-    total: samples of each. begun: by seed, when each stream's first packet was handed out, in seconds of the monotonic
-    clock.
+    samples: a second or more of them. total: how many each stream says. begun: by seed, when each stream's first packet
+    was handed out, in seconds of the monotonic clock.
     """
 
     serving = True
@@ -52,7 +52,7 @@ class ReplayPort:
     def packet(self, seed: int, start: int, count: int) -> NDArray[np.float32]:
         """Arrays of their own, as an engine's are, and no two streams alike."""
         place = (seed * 7919 + start) % self._length
-        return np.resize(self._samples[place:], count)
+        return self._samples[place : place + count].copy()
 
 
 class ReplayStream:
