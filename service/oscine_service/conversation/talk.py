@@ -6,12 +6,13 @@ from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Self
+from typing import Any, Self
 
 from oscine_engine import errors, events
 from oscine_engine.errors import InvalidInput, OscineError, Stalled
 from oscine_engine.events import Event, Stats
 from oscine_engine.front import Front
+from oscine_engine.marks import TooManyMarks
 from oscine_engine.session import NothingToSay, Session
 from oscine_service import visits
 from oscine_service.audio import SAMPLE_RATE, waits
@@ -75,6 +76,8 @@ class Conversation:
             made = partial(Speech, config.format, limits, request.word_times)
             speech = await asyncio.to_thread(made) if waits(config.format) else made()
             async with await front.open(request) as session:
+                # A recording that came with them has been heard, and nothing of the call is to keep it.
+                del config, request
                 talk = cls(session, speech, limits, attendant)
                 try:
                     with calls.joined(talk.stop):
@@ -156,13 +159,14 @@ class Conversation:
         """
         self.alive()
         task = asyncio.ensure_future(write)
+        waited: tuple[asyncio.Future[Any], ...] = (task, self._cut)
         try:
             while not task.done():
                 left = self._alive_at + self._patience - self._now()
                 if left <= 0:
                     raise Stalled(f"no response was taken for {self._patience:g} s: read them as they come")
                 await asyncio.wait(
-                    [task, self._cut],
+                    waited,
                     timeout=None if math.isinf(left) else left,
                     return_when=asyncio.FIRST_COMPLETED,
                 )
@@ -227,14 +231,17 @@ class Conversation:
     async def _write(self) -> None:
         """Hand on what was queued, in order, up to its end."""
         try:
-            while (verb := await self._backlog.get()) is not None:
-                match verb:
-                    case Text(text=text):
-                        await self._session.append(text)
-                    case Flush():
-                        await self._session.flush()
-                    case Mark(name=name):
-                        await self._session.mark(name)
+            try:
+                while (verb := await self._backlog.get()) is not None:
+                    match verb:
+                        case Text(text=text):
+                            await self._session.append(text)
+                        case Flush():
+                            await self._session.flush()
+                        case Mark(name=name):
+                            await self._session.mark(name)
+            except TooManyMarks as refusal:
+                self._closed, self._refusal = True, refusal
             await self._session.finish()
         except OscineError:
             # The session has ended, and tells why itself, behind all that it made before.
