@@ -23,7 +23,7 @@ import torch
 
 from oscine_engine.checkpoint.layout import LMFile
 from oscine_engine.checkpoint.load import Checkpoint, load
-from oscine_engine.errors import CheckpointError
+from oscine_engine.errors import CheckpointError, InvalidInput
 from oscine_engine.figures import Tally
 from oscine_engine.flow.graphed import GraphedFlow
 from oscine_engine.flow.runner import FlowRunner
@@ -212,6 +212,7 @@ class Device:
         self.voice_cache = VoiceCache(self.flow, voice_pages, most_voices, self._longest)
         self.sample_rate = config.vocoder.sampling_rate
         self._silent_ids = config.silence
+        self._speech_ids = config.lm.speech_token_size
         self._tokenizer = checkpoint.tokenizer
         self._front_end = FrontEnd(config.text.front_end, checkpoint.tokenizer)
         rules, registrar = config.text.front_end, None
@@ -397,6 +398,13 @@ class Device:
         return aligned(voice, self._chunk_tokens, self._head_start)
 
     def _read(self, key: str, voice: VoicePrompt) -> ReadyVoice:
+        """Raises InvalidInput for a voice of another model: on a GPU an id without a row would end the process."""
+        highest = max(int(ids.max()) for ids in (voice.flow_speech_tokens, voice.lm_speech_tokens) if ids.numel())
+        if highest >= self._speech_ids:
+            raise InvalidInput(
+                f"voice {voice.name!r} was made for another model: it has speech id {highest}, and this one has "
+                f"{self._speech_ids}; register its recording again"
+            )
         short = whole = Prompt(tuple(self._tokenizer.encode(voice.prompt_text)))
         if voice.lm_speech_tokens.numel():
             # An interleaved start would have to wait for the text of this speech (it is laid in blocks of its own).

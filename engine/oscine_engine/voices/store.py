@@ -58,7 +58,8 @@ class VoiceStore(Catalogue):
         given already.
         """
         check_name(voice.name)
-        packed = save({name: getattr(voice, name).contiguous() for name in _ARRAYS})
+        # Copies: CosyVoice gives both its models the very same ids, and no file may hold shared memory.
+        packed = save({name: getattr(voice, name).clone(memory_format=torch.contiguous_format) for name in _ARRAYS})
         digest = hashlib.sha256(packed).hexdigest()
         stored = StoredVoice(
             owner=owner,
@@ -134,6 +135,8 @@ class VoiceStore(Catalogue):
         """Only under the write lock, or a file could be taken for one that nobody wants."""
         path = self._path(digest)
         if path.exists():
+            # Whoever renamed it may not have come to this.
+            _synchronise(self._arrays)
             return
         unfinished = self._arrays / f"{digest}.{os.getpid()}.unfinished"
         with unfinished.open("wb") as file:

@@ -9,7 +9,7 @@ import torch
 
 from oscine_engine.checkpoint import synthetic
 from oscine_engine.checkpoint.load import Checkpoint, load
-from oscine_engine.errors import Cancelled, UnknownVoice
+from oscine_engine.errors import Cancelled, InvalidInput, UnknownVoice
 from oscine_engine.port import StreamOptions
 from oscine_engine.runtime.core import Core
 from oscine_engine.runtime.device import IDLE_VOICES, Device, DeviceLimits
@@ -80,6 +80,19 @@ def test_a_voice_counts_for_as_long_as_it_is_in_the_store(checkpoint: Checkpoint
     VoiceStore(tmp_path).remove("ann")
     with pytest.raises(UnknownVoice, match="ann"):
         device.book.get("ann")
+
+
+@pytest.mark.parametrize("part", ["flow_speech_tokens", "lm_speech_tokens"])
+def test_a_voice_of_another_model_is_refused_before_it_reaches_a_kernel(
+    checkpoint: Checkpoint, tmp_path: Path, part: str
+) -> None:
+    store = VoiceStore(tmp_path)
+    device, _ = begun(checkpoint, store)
+    ids = torch.arange(5, dtype=torch.int32)
+    ids[3] = checkpoint.config.lm.speech_token_size
+    store.add(replace(voice("theirs", 1), transcript="hello", **{part: ids}))
+    with pytest.raises(InvalidInput, match=r"'theirs' was made for another model.*register"):
+        device.book.get("theirs")
 
 
 def test_a_voice_of_the_model_comes_first(checkpoint: Checkpoint, tmp_path: Path) -> None:

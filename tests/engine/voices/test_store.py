@@ -45,6 +45,14 @@ def test_a_voice_is_there_again_after_a_restart(tmp_path: Path) -> None:
     assert files(tmp_path) == [f"{stored.digest}.safetensors"]
 
 
+def test_a_voice_whose_models_have_the_very_same_ids_is_kept(tmp_path: Path) -> None:
+    """As in files that CosyVoice wrote, whose tensors share memory."""
+    shared = replace(voice("ann"), lm_speech_tokens=voice("ann").flow_speech_tokens)
+    shared = replace(shared, flow_speech_tokens=shared.lm_speech_tokens)
+    VoiceStore(tmp_path).add(shared)
+    assert same(VoiceStore(tmp_path).get("ann"), shared)
+
+
 def test_a_name_is_given_once_unless_it_is_to_be_replaced(tmp_path: Path) -> None:
     store = VoiceStore(tmp_path)
     store.add(voice("ann"))
