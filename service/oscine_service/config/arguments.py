@@ -15,6 +15,7 @@ TITLES = {
     "server": "the server",
     "timeouts": "patience with clients",
     "engine": "the engine",
+    "telephony": "telephone calls",
     "security": "the door",
     "observe": "what is told",
 }

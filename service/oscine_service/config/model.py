@@ -116,6 +116,49 @@ class Engine:
 
 
 @dataclass(frozen=True, slots=True)
+class Telephony:
+    """Telephone calls (docs/telephony.md)."""
+
+    audiosocket_port: int | None = setting(
+        None, "port of Asterisk's AudioSocket; none turns it off", parse.port_or_none, metavar="PORT"
+    )
+    audiosocket_host: str = setting(
+        "127.0.0.1",
+        "address to listen on for AudioSocket, which knows no keys: let nobody but an exchange reach it",
+        parse.text,
+        metavar="ADDRESS",
+    )
+    twilio_token: Maybe = setting(
+        None,
+        "file with the auth token that Twilio signs with: only what is signed may open a call as Twilio does",
+        parse.path,
+        metavar="FILE",
+        shown="not checked",
+    )
+    plivo_token: Maybe = setting(
+        None, "file with Plivo's auth token, likewise", parse.path, metavar="FILE", shown="not checked"
+    )
+    vonage_secret: Maybe = setting(
+        None, "file with Vonage's signature secret, likewise", parse.path, metavar="FILE", shown="not checked"
+    )
+    public_url: str | None = setting(
+        None,
+        "address that carriers connect to, such as wss://voice.example.com, as it stands in what they sign",
+        parse.text,
+        metavar="URL",
+        shown="wss:// and the host that the carrier names",
+    )
+    carrier_key: str | None = setting(
+        None,
+        "name of the key on whose behalf calls come that bring none: signed ones, and those of AudioSocket",
+        parse.text,
+        metavar="NAME",
+        shown="everybody's calls",
+    )
+    most_calls: int = setting(1000, "telephone calls that may be up at a time", parse.count, metavar="COUNT")
+
+
+@dataclass(frozen=True, slots=True)
 class Security:
     """Who may come in, and how the connection is protected."""
 
@@ -175,6 +218,7 @@ class Settings:
     server: Server = field(default_factory=Server)
     timeouts: Timeouts = field(default_factory=Timeouts)
     engine: Engine = field(default_factory=Engine)
+    telephony: Telephony = field(default_factory=Telephony)
     security: Security = field(default_factory=Security)
     observe: Observe = field(default_factory=Observe)
 
@@ -183,6 +227,7 @@ SECTIONS: dict[str, type[Any]] = {
     "server": Server,
     "timeouts": Timeouts,
     "engine": Engine,
+    "telephony": Telephony,
     "security": Security,
     "observe": Observe,
 }
