@@ -27,6 +27,7 @@ from oscine_service.security.keys import KeyBook
 from oscine_service.security.quotas import Quotas
 from oscine_service.security.tls import Tls
 from oscine_service.security.tokens import Mint
+from oscine_service.telephony.vouching import Voucher
 from oscine_service.visits import Desk
 
 LARGER = (("/v1/audio/voices", MAX_FORM_BYTES), ("/v1/audio/speech", MAX_BODY_BYTES))
@@ -37,6 +38,7 @@ DIALECTS = (
     ("/v1/text-to-speech", "elevenlabs"),
     ("/v1/speak", "deepgram"),
     ("/api-ws/v1/inference", "dashscope"),
+    ("/v1/telephony", "telephony"),
 )
 
 
@@ -53,6 +55,7 @@ class Entrance:
         self._wants_certificates = security.tls_client_ca is not None
         keys = KeyBook(security.keys) if security.keys is not None else None
         self._guard = Guard(keys, Mint.of(security.token_secret))
+        self._voucher = Voucher(settings.telephony, keys)
         self._traces = tracing.desk() if settings.observe.traces else None
         self._desk = Desks()
 
@@ -60,6 +63,11 @@ class Entrance:
     def open(self) -> bool:
         """Anybody may call: without a key, and without a certificate."""
         return self._guard.open and not self._wants_certificates
+
+    @property
+    def carriers_owner(self) -> str:
+        """Whose calls those are that bring no key of their own. Raises InvalidInput where that key is gone."""
+        return self._voucher.principal().owner
 
     @asynccontextmanager
     async def before(self, front: Front, engines: Callable[[], Sequence[EngineState]]) -> AsyncIterator[None]:
@@ -100,6 +108,7 @@ class Entrance:
             larger=LARGER,
             dialects=DIALECTS,
             public=browser.PUBLIC,
+            vouching=self._voucher.caller,
         )
 
 

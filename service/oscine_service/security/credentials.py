@@ -4,6 +4,7 @@
 | --- | --- |
 | `Authorization: Bearer KEY` | ours, OpenAI's, Cartesia's, Riva's and DashScope's clients |
 | `Authorization: Token KEY` | Deepgram's |
+| `Authorization: Basic`, of any name and KEY | Asterisk |
 | `X-API-Key: KEY` | ours, Cartesia's |
 | `xi-api-key: KEY` | ElevenLabs' |
 | `Sec-WebSocket-Protocol: oscine.v1, oscine.token.TOKEN` | web pages, which can set no header |
@@ -13,6 +14,7 @@
 An address may hold tokens only: addresses are written into logs, where a key would stay.
 """
 
+import base64
 from collections.abc import Mapping, Sequence
 
 from oscine_service.security import tokens
@@ -32,10 +34,22 @@ def in_headers(headers: Mapping[str, str]) -> str | None:
     """By lower-case name. Raises Unauthenticated for a header that holds no key."""
     if authorization := headers.get("authorization", "").strip():
         scheme, _, key = authorization.partition(" ")
-        if scheme.lower() not in SCHEMES or not key.strip():
+        if scheme.lower() == "basic":
+            key = _password(key)
+        elif scheme.lower() not in SCHEMES:
+            key = ""
+        if not key.strip():
             raise Unauthenticated(f"the authorization header is not understood: {HOW}")
         return key.strip()
     return next((headers[name].strip() for name in HEADERS if headers.get(name, "").strip()), None)
+
+
+def _password(pair: str) -> str:
+    """Of name:password in base64; none in what is not that."""
+    try:
+        return base64.b64decode(pair.strip(), validate=True).decode().partition(":")[2]
+    except ValueError:
+        return ""
 
 
 def in_query(query: Mapping[str, str]) -> str | None:

@@ -4,7 +4,7 @@ In this order: what anybody may ask (probes, and what a browser asks before it a
 sizes. What is let in runs on behalf of its principal, with a visit around it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -34,8 +34,9 @@ ALLOWED_METHODS, CACHED_S = "GET, POST, DELETE, OPTIONS", "600"
 
 class HttpDoor:
     """pages: origins that may call. larger: bytes that bodies may have under paths that begin so. dialects: what the
-    protocol at such paths is called, where it is neither "http" nor "websocket". public: `/` and what begins so is files,
-    the same for everybody."""
+    protocol at such paths is called, where it is neither "http" nor "websocket". public: `/` and what begins so is
+    files, the same for everybody. vouching: whom a request stands for by its path, headers and query, where it is to be
+    signed rather than to bring a key; raises Unauthenticated."""
 
     def __init__(
         self,
@@ -48,9 +49,11 @@ class HttpDoor:
         larger: Sequence[tuple[str, int]] = (),
         dialects: Sequence[tuple[str, str]] = (),
         public: Sequence[str] = (),
+        vouching: Callable[[str, Headers, str], Principal | None] = lambda path, headers, query: None,
     ) -> None:
         self._app, self._guard, self._desk, self._metrics = app, guard, desk, metrics
         self._pages, self._larger, self._dialects, self._public = pages, larger, dialects, tuple(public)
+        self._vouching = vouching
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket") or scope["path"] in OPEN:
@@ -87,9 +90,12 @@ class HttpDoor:
 
     def _enter(self, scope: Scope, headers: Headers) -> tuple[Scope, Principal]:
         """The principal, and the scope without what it was known by. Raises Unauthenticated."""
+        told = scope.get("query_string", b"").decode("latin-1")
+        if (signed := self._vouching(scope["path"], headers, told)) is not None:
+            return scope, signed
         offered = scope.get("subprotocols", [])
         presented, left = in_subprotocols(offered)
-        query = parse_qsl(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
+        query = parse_qsl(told, keep_blank_values=True)
         credential = None
         if not self._guard.open:
             credential = in_headers(headers) or presented or in_query(dict(query))

@@ -24,7 +24,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Protocol
 
-from oscine_engine.errors import InvalidInput
+from oscine_engine.errors import InvalidInput, Overloaded
 from oscine_service.audio import Format
 from oscine_service.telephony.errors import CallTaken, HungUp, UnknownCall
 from oscine_service.telephony.realtime import Clock
@@ -35,6 +35,9 @@ MAX_NAME = 200
 """Characters of a call's name."""
 IDLE_S = 0.05
 """Between two looks at whether somebody still speaks into a call."""
+MOST_CALLS = 1000
+LATER_S = 1.0
+"""After which one more call may be taken."""
 MOST_TURNS = 8
 """Conversations of one call, all but the first waiting."""
 
@@ -224,10 +227,11 @@ class Turn:
 
 
 class Sinks:
-    """The calls that are up. clock: for those that have none of their own."""
+    """The calls that are up, at most `most`. clock: for those that have none of their own."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST_CALLS) -> None:
         self.clock = Clock()
+        self.most = most
         self._sinks: dict[str, Sink] = {}
         self._came = asyncio.Event()
 
@@ -235,10 +239,16 @@ class Sinks:
         """Each once, oldest first."""
         return iter(dict.fromkeys(self._sinks.values()))
 
+    def of(self, owner: str) -> list[Sink]:
+        """Those that `owner` may speak into."""
+        return [sink for sink in self if sink.owner in ("", owner)]
+
     @contextmanager
     def up(self, sink: Sink) -> Iterator[Sink]:
-        """Keep it for as long as the block runs. Raises InvalidInput for names that may not be, and CallTaken for one
-        that another call has."""
+        """Keep it for as long as the block runs. Raises InvalidInput for names that may not be, CallTaken for one that
+        another call has, and Overloaded where there are too many."""
+        if len([*self]) >= self.most:
+            raise Overloaded(f"{self.most} calls are up, which is the most here (--most-calls)", LATER_S)
         if bad := [name for name in sink.names if not 0 < len(name) <= MAX_NAME]:
             raise InvalidInput(f"the name of a call has 1 to {MAX_NAME} characters, not {len(bad[0])}")
         if taken := [name for name in sink.names if name in self._sinks]:
@@ -256,7 +266,7 @@ class Sinks:
         """The call of that name, of those that `owner` may speak into. Raises UnknownCall."""
         sink = self._sinks.get(name)
         if sink is None or sink.owner not in ("", owner):
-            mine = [each.name for each in self if each.owner in ("", owner)]
+            mine = [each.name for each in self.of(owner)]
             shown = ", ".join(mine[:MOST_SHOWN]) + (", ..." if len(mine) > MOST_SHOWN else "")
             raise UnknownCall(f"no call {name[:MAX_NAME]!r} is up; there are: {shown or 'none'}")
         return sink
