@@ -11,6 +11,7 @@ TITLES = {
     "rte": "route",
     "inc": "incorporated", "ltd": "limited", "corp": "corporation", "co": "company", "bros": "brothers",
     "est": "established", "vol": "volume", "ed": "edition", "pp": "pages", "eq": "equation", "sec": "section",
+    "op": "opus", "exp": "expires",
     "ch": "chapter", "max": "maximum", "min": "minimum", "avg": "average", "temp": "temperature",
     "govt": "government", "univ": "university", "tel": "telephone", "dob": "date of birth", "qty": "quantity",
     "ref": "reference", "art": "article", "attn": "attention", "misc": "miscellaneous",
@@ -27,7 +28,7 @@ ALWAYS_TITLES = frozenset({"mr", "mrs", "dr", "vs", "prof", "blvd", "approx"})
 BEFORE_NUMBERS = frozenset("ext apt fig figs rm vol pp eq ch".split())
 """Shortened words that need no full stop in front of a number."""
 WORDS_TOO = frozenset(
-    "sun sat wed fig gen rev est sec min ed col co st sen temp ref art max ch mar jun dec sep oct nov ca".split()
+    "sun sat wed fig gen rev est sec min ed col co st sen temp ref art op exp max ch mar jun dec sep oct nov ca".split()
 )
 """Shortened words that, with a full stop at the end of a sentence, are words or names of their own."""
 NAMES_FIRST = frozenset(
@@ -54,7 +55,7 @@ CODE_WORDS = frozenset(
     "card room flight ssn id imei isbn routing port".split()
 )
 CODE_LINKS = frozenset(
-    "number numbers no is was at on in ending id code of the to your with us me my now or and digits".split()
+    "number numbers no is was at on in ending ends id code of the to your with us me my now or and digits".split()
 )
 """Words that may stand between such a word and its digits."""
 NUMBERED_BY_ROMANS = frozenset(

@@ -33,6 +33,8 @@ _NO_UNITS = frozenset("A N J t s h W l bar".split())
 """Behind a hyphen these are rather letters and words."""
 _CLIPPED = frozenset("'tis 'twas 'em 'cause 'til 'bout 'round 'n 'cept 'cuz 'nuff 'tween".split())
 """Words whose first letters the apostrophe stands for; in front of others it is a quotation mark."""
+_RATED = re.compile(r"\d+[A-Za-z]*@\d+[A-Za-z]*")
+"""4K@60Hz"""
 _PRODUCT = re.compile(r"[A-Z]\d-[A-Z]\d")
 
 
@@ -57,6 +59,10 @@ def of_letters(chunk: str) -> str:
 
 def with_digits(chunk: str, chinese: bool = False) -> list[Item]:
     """Letters with digits, or a number shape nobody knows: each run on its own, short capitals by their names."""
+    if _RATED.fullmatch(chunk):
+        first, second = chunk.split("@")
+        if (rate := readings_en.read_number(second)) is not None:
+            return [*with_digits(first), Item(Spoken.BLANK, " "), *words(f"at {rate}")]
     if re.search(r"[A-Za-z]\.[A-Za-z]|@|://", chunk):
         return words(re.sub(r"\d+", lambda run: f" {_in_address(run.group())} ", _address(chunk)))
     chinese = chinese and not _PRODUCT.fullmatch(chunk)

@@ -142,6 +142,15 @@ _WAITED = frozenset("in for after within every takes took take wait about only l
 """Behind these "30s" is a time; the thirties have "the" or "his" in front."""
 
 
+def _verses(match: re.Match[str], _near: Near) -> str:
+    return f"{cardinal(match[1])} {cardinal(match[2])} to {cardinal(match[3])}"
+
+
+def _port(match: re.Match[str], near: Near) -> str:
+    address = read_number(match[1]) or by_digit(match[1])
+    return f"{address} colon {by_digit(match[2])}"
+
+
 def _decade(match: re.Match[str], near: Near) -> str | None:
     century, tens = match.groups()
     if not century and match[0][0] != "'" and "'" not in match[0] and near.before in _WAITED:
@@ -182,6 +191,8 @@ def _fraction(match: re.Match[str], near: Near) -> str | None:
     dated = near.before in _DATED or (near.before, near.before2) == ("of", "as")
     if dated and is_day("2000", above, below):
         return f"{MONTHS[int(above) - 1]} {ordinal(str(int(below)))}"
+    if near.before in _EXPIRES and is_day("2000", above, "1") and len(below) == 2:
+        return f"{MONTHS[int(above) - 1]} twenty {cardinal(below)}"
     if near.before in _COUNTED_OFF and "." not in above:
         return f"{cardinal(above)} of {cardinal(below)}"
     if below in ("10", "100") and near.after != "of" or (below == "5" and near.after in ("star", "stars")):
@@ -196,6 +207,7 @@ def _fraction(match: re.Match[str], near: Near) -> str | None:
     return f"{cardinal(above)} over {cardinal(below)}"
 
 
+_EXPIRES = frozenset("exp expires expiry expiration thru until".split())
 _COUNTED_OFF = frozenset("step page slide question part phase day episode lesson exercise".split())
 
 
@@ -409,6 +421,13 @@ def _shapes() -> tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Near], st
         (rf"{_CLOCK}(?:{_HALF})?", _time),
         (rf"(\d{{1,2}}(?::[0-5]\d)?)(?:{_HALF})?-(\d{{1,2}}(?::[0-5]\d)?){_HALF}", _times),
         (r"(\d{1,2}:[0-5]\d)()-(\d{1,2}:[0-5]\d)()", _times),
+        (r"(\d+):(\d+)-(\d+)", _verses),
+        (r"(\d{1,2})-(\d{1,2})-(\d{4})", _us_date),
+        (r"(\d{1,2}(?:-\d{1,2}){2})", lambda match, near: ", ".join(map(cardinal, match[0].split("-")))),
+        (r"(\d+(?:\.\d+){3}):(\d+)", _port),
+        (r"(\d+)°(\d+)'?", lambda match, near: f"{cardinal(match[1])} degrees {cardinal(match[2])} minutes"),
+        (r"(\d)/(\d{2,4})s", lambda match, near: f"{cardinal(match[1])} over {cardinal(match[2])} seconds"),
+        (r"[xX](\d{2,5})", lambda match, near: f"extension {by_digit(match[1])}" if near.code else None),
         (rf"(\d{{1,2}}){_HALF}", lambda match, near: f"{cardinal(str(int(match[1])))} {match[2].lower()} m"),
         (r"(\d[\d,]*)(?:st|nd|rd|th)", lambda match, near: ordinal(match[1])),
         (r"'?(\d{2})?(\d0)'?s", _decade),

@@ -47,6 +47,8 @@ _NUMBERED_PLACES = ("室", "房", "会议", "教室", "包间", "包厢", "病�
 _SERVICE = re.compile(r"1[12]\d|9[56]\d{3}|123\d\d|100(?:00|10|11|16|50|80|86|99)|400\d{7}|800\d{7}")
 _NO_SERVICE_AFTER = frozenset("个元块人名只台辆件年天米吨公万亿美次度分套户家页字平步")
 _HOTLINES = ("报警", "急救", "火警", "热线", "电话", "客服", "指挥", "服务", "平台")
+_SPENT = re.compile(r"(?:用时|耗时|历时|时长|成绩)[了为是:]?$")
+"""Behind these a time is how long something took."""
 _SPAN_BEFORE = frozenset("了近约超过达有存历跨余")
 _SCORE = re.compile(
     r"(?:比分|战胜|击败|领先|大胜|完胜|险胜|落后|不敌|战平|逆转|比例|配比|之比|以|按|胜|负|平)[了为是:]?$"
@@ -133,6 +135,11 @@ def _money_behind(match: re.Match[str], _beside: Beside) -> str | None:
 
 def _time(match: re.Match[str], beside: Beside) -> str | None:
     hours, minutes, seconds = match.groups()
+    if _SPENT.search(beside.recent):
+        names = ("小时", "分", "秒") if seconds else ("分", "秒")
+        return "".join(
+            counted(str(int(part)), name) + name for part, name in zip(match[0].split(":"), names, strict=True)
+        )
     if int(hours) > 24 or _SCORE.search(beside.recent):
         return None
     return clock(hours, minutes, "" if seconds in (None, "00") else seconds)
@@ -219,6 +226,8 @@ def _lap(match: re.Match[str], _beside: Beside) -> str:
 
 
 def _fraction(match: re.Match[str], beside: Beside) -> str:
+    if match[1][0] == "0" and len(match[2]) == 2 and re.search("有效期[至到为:]*$", beside.recent):
+        return f"{by_digit('20' + match[2])}年{cardinal(str(int(match[1])))}月"
     if int(match[1]) > int(match[2]) >= 40:
         return f"{cardinal(match[1])},{cardinal(match[2])}"  # a blood pressure
     dated = beside.recent[-1:] in ("至", "到", "于", "止") or beside.after[:1] in ("前", "起", "止")
@@ -387,7 +396,11 @@ def _scientific(match: re.Match[str], _beside: Beside) -> str:
 
 def _pressure(match: re.Match[str], _beside: Beside) -> str | None:
     unit = units.per(match[3])
-    return f"{cardinal(match[1])},{cardinal(match[2])}{unit.zh}" if unit and unit.zh else None
+    if unit is None or not unit.zh:
+        return None
+    if int(match[1]) < int(match[2]):
+        return f"{cardinal(match[2])}分之{cardinal(match[1])}{unit.zh}"
+    return f"{cardinal(match[1])},{cardinal(match[2])}{unit.zh}"
 
 
 def currency(text: str) -> str:
@@ -432,6 +445,8 @@ _SHAPES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Beside], str | No
         (r"(\d+)'(\d{2})", _lap),
         (rf"({_NUMBER})[xX]({_NUMBER})", lambda match, beside: f"{decimal(match[1])}乘{decimal(match[2])}"),
         (r"[vV]?\d+(?:\.\d+){2,}", _dotted),
+        (r"(\d+(?:\.\d+){3}):(\d+)", lambda match, beside: f"{read_number(match[1])}冒号{by_digit(match[2])}"),
+        (r"(\d+)°(\d+)'?", lambda match, beside: f"{cardinal(match[1])}度{cardinal(match[2])}分"),
         (r"[vV](\d+(?:\.\d+)*)", _version),
         (r"[Nn][Oo]\.?(\d+)", lambda match, beside: f"第{cardinal(match[1])}"),
         (r"([A-Z]{1,3})(\d{3,5})", _train),

@@ -54,7 +54,7 @@ _DOUBTFUL = frozenset(
     "no nos etc inc ltd co jr sr a.m p.m ave blvd est al vol ed pp min max p ch sec eq art para esp incl excl avg temp "
     "tsp tbsp oz lb lbs ft in yd yds mi gal pt qt doz hr hrs mins secs yr yrs mo wk wks kg km cm mm ml".split()
 )
-_NUMBERED = frozenset("no nos p pp vol ch fig figs eq sec art para rte ft lb lbs max min".split())
+_NUMBERED = frozenset("no nos p pp vol ch fig figs eq sec art para rte op exp ft lb lbs max min".split())
 """In front of digits these go on."""
 _GOES_ON = frozenset("mr mrs ms dr prof mt gen capt sgt rev fig vs approx e.g i.e cf ext rm apt".split())
 """Before a full stop at the end of what is there, these promise more. Months and St. may well end a sentence."""
@@ -101,6 +101,11 @@ class SentenceStream:
     def waiting(self) -> bool:
         """Something is pending that may be said."""
         return self._splitter.speaks or bool(self._held)
+
+    @property
+    def certain(self) -> bool:
+        """Something is pending that will be said, whatever follows."""
+        return self._splitter.speaks
 
     @property
     def finished(self) -> bool:

@@ -56,6 +56,8 @@ _ABOUT = frozenset("is are was were be of at".split())
 """Behind these "≈ 3" is about three, and "≥ 3" at least three."""
 _HALF_DAYS = frozenset("am pm a.m p.m".split())
 _WEEK = re.compile(r"(?:周|星期|礼拜)[一二三四五六日天]$")
+_LB = re.compile(r"\d-(?:lb|oz|ft|in|yr|hr|min|sec|gal|mi|yd|sq)$")
+_GRADE = re.compile(r"[A-DF]")
 _NOTHING: tuple[int, list[Item]] = (0, [])
 _BLANK = Item(Spoken.BLANK, " ")
 
@@ -69,6 +71,12 @@ def read_sign(queue: list[Token], at: int, final: bool, context: Context) -> tup
             return length, [Item(Spoken.PAUSE, ",")] if length else []
         used, read = _binary(queue, at + length - 1, final, context, plain)
         return (used + length - 1, read) if used else _NOTHING
+    if sign == "." and _LB.search(context.before):
+        following = significant(queue, at + 1)
+        if following is None and not final:
+            return _NOTHING
+        if following is not None and following.text[:1].islower():
+            return 1, [_BLANK]
     if sign in ".?!;,，:\n" or sign == " ":
         return 1, [Item(Spoken.PAUSE, PAUSES[sign]) if sign != " " else _BLANK]
     if sign == "—" and (context.before in DAYS or context.before in SHORT_MONTHS):
@@ -109,6 +117,10 @@ def read_sign(queue: list[Token], at: int, final: bool, context: Context) -> tup
         unit = per(queue[at + 1].text)
         if unit is not None and unit.zh:
             return 2, spoken(f"每{unit.zh}", True)
+    if sign == "/" and context.operand and not context.han and at + 1 < len(queue):
+        below = queue[at + 1].text
+        if below.isdecimal() or below == "(" or re.fullmatch("[A-Za-z]", below):
+            return 1, spoken("除以", True) if context.in_chinese else [_BLANK, *words("over"), _BLANK]
     if sign == "/":
         return 1, [Item(Spoken.HAN, "每") if _is_rate(queue, at, context) else _BLANK]
     if sign == "^" and context.operand and at + 1 < len(queue) and queue[at + 1].kind is Kind.CHUNK:
@@ -210,6 +222,9 @@ def _opening(queue: list[Token], at: int, final: bool, context: Context) -> tupl
 def _dash(queue: list[Token], at: int, final: bool, context: Context) -> tuple[int, list[Item]]:
     """A dash is a pause only with blanks on both sides; in a sum it is a minus; elsewhere it merely parts words."""
     following = queue[at + 1] if at + 1 < len(queue) else None
+    parts = following is None or (following.kind is Kind.GAP and following.text not in "->")
+    if parts and _GRADE.fullmatch(context.before) and not context.after_blank and context.operand:
+        return 1, _said("-", context)  # a B-
     if not (context.after_blank and following is not None and is_blank(following)):
         signed = context.equation and following is not None and following.kind is Kind.CHUNK and len(following.text) < 4
         return 1, _said("-", context) if signed and not context.operand else [_BLANK]

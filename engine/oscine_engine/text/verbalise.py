@@ -151,6 +151,12 @@ def _read_chunk(queue: list[Token], at: int, final: bool, context: Context) -> t
         return read_amount(queue, at, final, context)
     if context.given in ("ja", "other"):
         return 1, [Item(Spoken.WORD, chunk)]
+    if chunk == "+":
+        behind = [token.text for token in queue[at + 1 : at + 3]]
+        if behind in ([], ["/"]) and not final:
+            return _NOTHING
+        if behind == ["/", "-"]:
+            return 3, spoken("正负", True) if context.in_chinese else words("plus or minus")
     if chunk in ("µ", "Ω") and at + 1 < len(queue) and queue[at + 1].kind is Kind.OTHER:
         return 1, [Item(Spoken.OTHER, "μ" if chunk == "µ" else "Ω")]
     if (lower in WHOLE or (lower in WHOLE_CHINESE and context.han)) and lower not in ("e.g", "i.e", "etc"):
