@@ -2,9 +2,9 @@
 bare AAC, which it does not read, through the system's FFmpeg where there is one."""
 
 import io
+import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 
 import numpy as np
@@ -81,19 +81,25 @@ def _converted(data: bytes, demuxer: str, max_seconds: float) -> bytes:
             "M4A, AAC and WebM need FFmpeg, which is not installed here; send WAV, FLAC, MP3 or Ogg, or install ffmpeg"
         )
     options = ["-enable_drefs", "0"] if demuxer == "mov" else []
-    with tempfile.NamedTemporaryFile(prefix="oscine-") as file:
-        file.write(data)
-        file.flush()
+    # In memory, since a recording of somebody is nobody else's; by a name, since FFmpeg has to look around in it.
+    handle = os.memfd_create("recording")
+    name = f"/proc/self/fd/{handle}"
+    try:
+        with os.fdopen(handle, "wb", closefd=False) as file:
+            file.write(data)
         command = [program, "-nostdin", "-v", "error", "-protocol_whitelist", "file,pipe", "-f", demuxer, *options]
-        command += ["-i", file.name, "-map", "0:a:0", "-t", str(max_seconds + 1), "-c:a", "pcm_f32le"]
+        command += ["-i", name, "-map", "0:a:0", "-t", str(max_seconds + 1), "-c:a", "pcm_f32le"]
         command += ["-fs", str(MAX_CONVERTED), "-bitexact", "-f", "wav", "pipe:1"]
-        try:
-            done = subprocess.run(command, capture_output=True, timeout=FFMPEG_S, check=False)
-        except subprocess.TimeoutExpired as error:
-            raise CodecError(f"the audio file took longer than {FFMPEG_S:g} s to read; send a shorter one") from error
+        done = subprocess.run(command, capture_output=True, timeout=FFMPEG_S, check=False, pass_fds=(handle,))
+    except subprocess.TimeoutExpired as error:
+        raise CodecError(f"the audio file took longer than {FFMPEG_S:g} s to read; send a shorter one") from error
+    finally:
+        os.close(handle)
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
-        raise CodecError(f"not a readable audio file ({said[-1] if said else 'FFmpeg gave no reason'})")
+        said = done.stderr.decode(errors="replace").strip().splitlines() or ["FFmpeg gave no reason"]
+        raise CodecError(
+            f"not a readable audio file ({said[-1].removeprefix(f'{name}: ')}); send WAV, FLAC, MP3 or Ogg"
+        )
     if len(done.stdout) >= MAX_CONVERTED:
         raise CodecError(f"the audio has more than {MAX_CONVERTED} bytes unpacked; send less, of one channel")
     return done.stdout

@@ -99,6 +99,14 @@ def test_what_libsndfile_cannot_read_goes_through_ffmpeg(tmp_path: Path, suffix:
 
 
 @needs_ffmpeg
+def test_nothing_of_a_recording_reaches_a_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tone = ["-f", "lavfi", "-i", "sine=440:d=1", "-f", "adts", "pipe:1"]
+    packed = subprocess.run(["ffmpeg", "-v", "error", *tone], check=True, capture_output=True).stdout
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "is not there"))
+    assert len(files.decode(packed)[0]) > 40000
+
+
+@needs_ffmpeg
 def test_what_grows_too_large_unpacked_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     silence = ["-f", "lavfi", "-i", "anullsrc=r=48000:cl=7.1", "-t", "3", "-f", "adts", "pipe:1"]
     packed = subprocess.run(["ffmpeg", "-v", "error", *silence], check=True, capture_output=True).stdout
@@ -111,8 +119,9 @@ def test_what_grows_too_large_unpacked_is_refused(monkeypatch: pytest.MonkeyPatc
 def test_a_damaged_m4a_gets_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     damaged = b"\x00\x00\x00\x20ftypM4A " + bytes(100)
     if FFMPEG is not None:
-        with pytest.raises(CodecError, match="not a readable audio file"):
+        with pytest.raises(CodecError, match="not a readable audio file") as refused:
             files.decode(damaged)
+        assert "/" not in str(refused.value)
     monkeypatch.setenv("PATH", "")
     with pytest.raises(CodecError, match="need FFmpeg"):
         files.decode(damaged)
