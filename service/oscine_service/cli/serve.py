@@ -7,6 +7,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 
+from starlette.routing import BaseRoute
+
 from oscine_codecs import opus
 from oscine_codecs.errors import CodecMissing
 from oscine_engine.errors import InvalidInput
@@ -15,6 +17,7 @@ from oscine_service import browser
 from oscine_service.cli.early import SIGNALS, STOPPED_EARLY
 from oscine_service.cli.progress import waiting
 from oscine_service.compat.riva import Riva
+from oscine_service.config import parse
 from oscine_service.config.engine import engine_settings
 from oscine_service.config.model import Settings
 from oscine_service.conversation import Calls
@@ -29,6 +32,11 @@ from oscine_service.http.server import serving as http_serving
 from oscine_service.limits import Limits
 from oscine_service.observe.engine_metrics import EngineState
 from oscine_service.recordings import decode
+from oscine_service.telephony import audiosocket
+from oscine_service.telephony import http as http_calls
+from oscine_service.telephony.rtp import http as http_rtp
+from oscine_service.telephony.rtp.exchange import Exchange, Place, exchange
+from oscine_service.telephony.rtp.ports import check_host
 from oscine_service.unit.engines import Engines
 from oscine_service.unit.front import unit
 from oscine_service.unit.times import Times
@@ -65,12 +73,20 @@ async def serve(settings: Settings) -> None:
     check_address(server.host, server.port)
     if server.http_port is not None:
         check_address(server.host, server.http_port, "--http-port")
+    if settings.telephony.audiosocket_port is not None:
+        check_address(settings.telephony.audiosocket_host, settings.telephony.audiosocket_port, "--audiosocket-port")
+    if settings.telephony.rtp_host is not None:
+        check_host(settings.telephony.rtp_host)
     told, calls, entrance = engine_settings(settings), Calls(), Entrance(settings)
+    calls.sinks.most = settings.telephony.most_calls
     try:
         async with (
             _engine(settings, limits) as (front, engines),
             library(front.voices, told.voices, told.model) as voices,
             entrance.before(front, partial(_states, front, engines)),
+            # Before the doors that agents come by, so that it goes last: it waits for what they say.
+            _audiosocket(settings, calls, entrance) as lines,
+            _rtp(settings, calls) as rtp,
             serving(
                 front,
                 server.host,
@@ -82,13 +98,15 @@ async def serve(settings: Settings) -> None:
                 credentials=entrance.credentials(),
                 services=(VoiceService(voices, calls), Riva(front, limits, calls, voices)),
             ) as running,
-            _http(settings, front, limits, calls, voices, entrance) as address,
+            _http(settings, front, limits, calls, voices, entrance, rtp) as address,
         ):
             with lasting():
                 _on_signals(stop.set)
                 print(f"serving on {running.address}, {_about(front, engines)}", flush=True)
                 if address is not None:
                     print(f"HTTP and WebSocket on {address}", flush=True)
+                if lines is not None:
+                    print(f"AudioSocket on {lines}", flush=True)
                 if entrance.open and not is_local(server.host):
                     print(OPEN_DOOR, file=sys.stderr, flush=True)
                 if not front.voices:
@@ -128,8 +146,40 @@ def _about(front: Front, engines: Engines | None) -> str:
 
 
 @asynccontextmanager
+async def _audiosocket(settings: Settings, calls: Calls, entrance: Entrance) -> AsyncIterator[str | None]:
+    """The address where AudioSocket is taken, if it is."""
+    telephony = settings.telephony
+    if telephony.audiosocket_port is None:
+        yield None
+        return
+    async with audiosocket.serving(
+        telephony.audiosocket_host, telephony.audiosocket_port, calls, entrance.carriers_owner
+    ) as address:
+        yield address
+
+
+@asynccontextmanager
+async def _rtp(settings: Settings, calls: Calls) -> AsyncIterator[Exchange | None]:
+    """Where calls over RTP are taken, if they are."""
+    telephony = settings.telephony
+    if telephony.rtp_host is None:
+        yield None
+        return
+    ports = parse.ports_of(telephony.rtp_ports)
+    place = Place(telephony.rtp_host, telephony.rtp_public or "", ports, telephony.rtp_timeout)
+    async with exchange(place, calls.sinks) as rtp:
+        yield rtp
+
+
+@asynccontextmanager
 async def _http(
-    settings: Settings, front: Front, limits: Limits, calls: Calls, voices: Library, entrance: Entrance
+    settings: Settings,
+    front: Front,
+    limits: Limits,
+    calls: Calls,
+    voices: Library,
+    entrance: Entrance,
+    rtp: Exchange | None,
 ) -> AsyncIterator[str | None]:
     """The address of the HTTP port, if there is one."""
     server = settings.server
@@ -137,7 +187,12 @@ async def _http(
         yield None
         return
     names = openai_names.mapping(server.openai_voices)
-    routes = [*openai.routes(front, limits, calls, names), *http_voices.routes(voices, calls), *openapi.routes()]
+    routes: list[BaseRoute] = [
+        *openai.routes(front, limits, calls, names),
+        *http_voices.routes(voices, calls),
+        *openapi.routes(),
+    ]
+    routes += [*http_calls.routes(calls), *http_rtp.routes(rtp)]
     if server.page:
         routes += browser.routes()
     app = entrance.around(application(front, limits, calls, routes=[*routes, *entrance.routes()]))

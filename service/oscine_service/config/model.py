@@ -155,6 +155,31 @@ class Telephony:
         metavar="NAME",
         shown="everybody's calls",
     )
+    rtp_host: str | None = setting(
+        None,
+        "address of this machine that calls over RTP are taken at; none turns them off",
+        parse.text_or_none,
+        metavar="ADDRESS",
+    )
+    rtp_public: str | None = setting(
+        None,
+        "address that is answered to offers instead, where others reach this machine by another",
+        parse.text_or_none,
+        metavar="ADDRESS",
+        shown="that of --rtp-host",
+    )
+    rtp_ports: str = setting(
+        "16384-32767",
+        "UDP ports of calls over RTP, two for each; 0 lets the system pick",
+        parse.port_range,
+        metavar="FIRST-LAST",
+    )
+    rtp_timeout: float = setting(
+        60.0,
+        "end a call over RTP whose other side sends nothing, reports included, while nobody speaks into it",
+        parse.seconds,
+        metavar="SECONDS",
+    )
     most_calls: int = setting(1000, "telephone calls that may be up at a time", parse.count, metavar="COUNT")
 
 

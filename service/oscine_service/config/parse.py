@@ -60,6 +60,31 @@ def port_or_none(value: str) -> int | None:
     return None if value == "none" else port(value)
 
 
+def text_or_none(value: str) -> str | None:
+    return None if value == "none" else text(value)
+
+
+def port_range(value: str) -> str:
+    """FIRST-LAST, or 0; `ports_of` reads it."""
+    try:
+        first, last = ports_of(value)
+    except ValueError:
+        first, last = 1, 0
+    if (first, last) != (0, 0) and not (first > 0 and first + first % 2 < last < 65536):
+        raise argparse.ArgumentTypeError(f"{value!r} is no range of ports: use FIRST-LAST, such as 16384-32767, or 0")
+    return value
+
+
+def ports_of(value: str) -> tuple[int, int]:
+    """First and last of what `port_range` takes; 0 and 0 for 0. Raises ValueError for what it does not."""
+    if value == "0":
+        return 0, 0
+    first, _, last = value.partition("-")
+    if not (first.isdecimal() and last.isdecimal() and first.isascii() and last.isascii()):
+        raise ValueError(value)
+    return int(first), int(last)
+
+
 def device(value: str) -> str:
     kind, _, number = value.partition(":")
     if value not in ("cpu", "cuda") and not (kind == "cuda" and _whole(number)):

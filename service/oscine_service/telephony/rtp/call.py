@@ -55,7 +55,7 @@ class Call:
             crypto=ours,
         )
         self.stream = Stream(offer.codec, offer.format, offer.payload_type, source, self._send)
-        self.sink = Sink((name,), self.stream, kind="rtp", owner=owner, hang_up=self.hang_up)
+        self.sink = Sink((name,), self.stream, kind="rtp", owner=owner, hang_up=self.hang_up, details=self.details)
         self._reception = Reception(offer.codec.clock_rate)
         self._reports = Reports(self.stream, self._reception, called, offer.codec.clock_rate)
         self._out: Callable[[bytes], int] = lambda data: errno.ENOTCONN

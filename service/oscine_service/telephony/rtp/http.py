@@ -16,7 +16,7 @@ from oscine_service.websocket.fields import field, loads, only
 
 PATH = "/v1/calls"
 SDP, JSON = "application/sdp", "application/json"
-FIELDS = frozenset(("offer", "call"))
+FIELDS = frozenset(("offer", "id"))
 MAX_BODY_BYTES = 2 * sdp.MAX_BYTES
 
 
@@ -31,7 +31,7 @@ def routes(calls: Exchange | None) -> list[Route]:
     """calls: None where RTP is off."""
 
     async def answered(request: Request) -> Response:
-        """The offer, and the call's name if it is to have one, as JSON {"offer", "call"} or as SDP with ?call=NAME; the
+        """The offer, and the call's name if it is to have one, as JSON {"offer", "id"} or as SDP with ?id=NAME; the
         answer in the same way."""
         current().require(Grant.SPEAK)
         if calls is None:
@@ -39,20 +39,20 @@ def routes(calls: Exchange | None) -> list[Route]:
         kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
         sent = await body.read(request, MAX_BODY_BYTES)
         if kind == SDP:
-            offer, name = _text(sent), request.query_params.get("call")
+            offer, name = _text(sent), request.query_params.get("id")
         elif kind == JSON:
             asked = loads(_text(sent))
             only(asked, FIELDS, "a call")
-            offer, name = field(asked, "offer", str), field(asked, "call", str, None)
+            offer, name = field(asked, "offer", str), field(asked, "id", str, None)
         else:
             raise InvalidInput(f"send the offer as {SDP}, or in JSON as {JSON}, and name it in Content-Type")
         if name is not None and not (0 < len(name) <= MAX_NAME):
-            raise InvalidInput(f"call: a name of {len(name)} characters; it has 1 to {MAX_NAME}")
+            raise InvalidInput(f"id: a name of {len(name)} characters; it has 1 to {MAX_NAME}")
         made = await calls.answer(offer, name, current().owner)
         headers = {"Location": f"{PATH}/{quote(made.name, safe='')}"}
         if kind == SDP:
             return Response(made.sdp, 201, headers, media_type=SDP)
-        return JSONResponse({"call": made.name, "answer": made.sdp}, 201, headers)
+        return JSONResponse({"id": made.name, "object": "call", "answer": made.sdp}, 201, headers)
 
     return [Route(PATH, answered, methods=["POST"])]
 

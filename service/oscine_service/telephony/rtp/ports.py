@@ -1,5 +1,6 @@
 """UDP ports of calls: pairs of them, an even one for RTP and the next for RTCP (RFC 3550, section 11)."""
 
+import ipaddress
 import socket
 from dataclasses import dataclass
 
@@ -28,21 +29,26 @@ class Pair:
             self.rtcp.close()
 
 
+def check_host(host: str) -> None:
+    """Raises InvalidInput for what is not a literal address of this machine."""
+    try:
+        ipaddress.ip_address(host)
+        _bound(host, 0).close()
+    except (ValueError, OSError) as error:
+        raise InvalidInput(
+            f"cannot take packets of calls at {host!r}: {error}; give --rtp-host an address of this machine"
+        ) from error
+
+
 class Ports:
-    """host: a literal address of this machine. first, last: the range; 0 and 0 let the system pick. Raises InvalidInput
-    for an address that is not this machine's."""
+    """host: an address that `check_host` takes, or raises InvalidInput for. first, last: the range; 0 and 0 let the
+    system pick."""
 
     def __init__(self, host: str, first: int = 0, last: int = 0) -> None:
         self.host = host
         self._range = (first + first % 2, last)
         self._next = self._range[0]
-        try:
-            _bound(host, 0).close()
-        except OSError as error:
-            raise InvalidInput(
-                f"cannot take packets of calls at {host}: {error.strerror or error}; name an address of this machine "
-                "with --rtp-host"
-            ) from error
+        check_host(host)
 
     def take(self, *, mux: bool) -> Pair:
         """Raises Overloaded while none is free."""
