@@ -1,7 +1,6 @@
 """Deepgram's text-to-speech WebSocket (Speak v1) onto conversations, for clients that were written for it.
 
-A socket says one thing after another. Its first text opens a conversation, which is ended once it has been quiet behind
-a flush, so that a socket which waits for the next turn holds no place. The voice is what the client calls a model.
+A socket says one thing after another (`websocket/turns.py`). The voice is what the client calls a model.
 """
 
 import asyncio
@@ -18,21 +17,19 @@ from oscine_engine.front import Front
 from oscine_engine.session import NothingToSay
 from oscine_service.audio import Encoding, Format
 from oscine_service.compat.query import number, switch, whole
-from oscine_service.conversation import Audio, Calls, Cancel, Config, Flush, Flushed, Reply, Text
+from oscine_service.conversation import Audio, Calls, Config, Flushed, Reply
 from oscine_service.errors import code, row
 from oscine_service.http.errors import envelope
 from oscine_service.limits import Limits
 from oscine_service.websocket.accepting import accepted
-from oscine_service.websocket.channel import Channel
 from oscine_service.websocket.fields import field, loads, only, shown
 from oscine_service.websocket.socket import Message, Socket
+from oscine_service.websocket.turns import Turns
 
 PATH = "/v1/speak"
 ENCODINGS = {"linear16": (Encoding.PCM16, 24000), "mulaw": (Encoding.MULAW, 8000), "alaw": (Encoding.ALAW, 8000)}
 """And the rate of each where none is asked for."""
 QUERY = frozenset({"model", "encoding", "sample_rate", "container", "speed", "mip_opt_out", "tag"})
-QUIET_S = 2.0
-"""Behind an answered flush, after which a conversation ends."""
 MAX_CHARACTERS = 2000
 """Of one message, as the original has it."""
 
@@ -75,12 +72,8 @@ class Deepgram:
 
     def __init__(self, socket: Socket, config: Config) -> None:
         self._socket = socket
-        self._config = config
-        self._turns = count(1)
+        self._turns = Turns(socket, config, lambda: Turn(self))
         self._sequence = count()
-        self._key = ""
-        self._waiting = 0
-        self._ending: asyncio.TimerHandle | None = None
 
     async def hear(self, message: Message) -> None:
         found = loads(message)
@@ -91,8 +84,7 @@ class Deepgram:
                 text = field(found, "text", str)
                 if len(text) > MAX_CHARACTERS:
                     raise InvalidInput(f"text: {len(text)} characters; send at most {MAX_CHARACTERS} in one message")
-                self._stay()
-                await self._turn().put(Text(text))
+                await self._turns.say(text)
             case "Flush":
                 await self._flush()
             case "Clear":
@@ -108,10 +100,7 @@ class Deepgram:
 
     def flushed(self) -> str:
         """The answer to the oldest flush that waits for one."""
-        self._waiting -= 1
-        if not self._waiting:
-            self._stay()
-            self._ending = asyncio.get_running_loop().call_later(QUIET_S, self._end)
+        self._turns.answered()
         return json.dumps({"type": "Flushed", "sequence_id": next(self._sequence)})
 
     def failed(self, error: Exception) -> str:
@@ -119,54 +108,24 @@ class Deepgram:
         self._hanging_up = asyncio.ensure_future(self._hang_up(row(error).close, str(error)))
         return json.dumps({"type": "Error", "description": str(error), "err_msg": str(error), "code": code(error)})
 
-    def _turn(self) -> Channel:
-        """The running conversation, or a new one."""
-        channel = self._socket.channel(self._key)
-        if channel is None or channel.ended or channel.muted:
-            self._key, self._waiting = str(next(self._turns)), 0
-            channel = self._socket.open(self._key, self._config, Turn(self))
-        return channel
-
     async def _flush(self) -> None:
-        channel = self._socket.channel(self._key)
-        if channel is None or channel.ended or channel.muted:
+        if not await self._turns.flush():
             # Nothing waits to be spoken.
             await self._socket.send(json.dumps({"type": "Flushed", "sequence_id": next(self._sequence)}))
-            return
-        self._stay()
-        self._waiting += 1
-        await channel.put(Flush())
 
     async def _clear(self) -> None:
         """Nothing of what was asked before may come behind the answer."""
-        self._stay()
-        channel = self._socket.channel(self._key)
-        if channel is not None:
-            channel.muted = True
-            await channel.put(Cancel())
+        await self._turns.clear()
         await self._socket.send(json.dumps({"type": "Cleared", "sequence_id": next(self._sequence)}))
 
     async def _close(self) -> None:
         """All that was sent is spoken first."""
-        self._stay()
-        channel = self._socket.channel(self._key)
-        if channel is not None:
-            await channel.end()
+        await self._turns.finish()
         self._socket.close_when_done()
 
     async def _hang_up(self, close: int, why: str) -> None:
         await asyncio.sleep(0)
         await self._socket.close(close, why)
-
-    def _stay(self) -> None:
-        if self._ending is not None:
-            self._ending.cancel()
-            self._ending = None
-
-    def _end(self) -> None:
-        channel = self._socket.channel(self._key)
-        if channel is not None:
-            self._finishing = asyncio.ensure_future(channel.end())
 
 
 async def serve(websocket: WebSocket, front: Front, limits: Limits, calls: Calls) -> None:

@@ -14,6 +14,7 @@ from oscine_service.compat import routes as dialects
 from oscine_service.conversation import Calls
 from oscine_service.http.errors import HANDLERS
 from oscine_service.limits import Limits
+from oscine_service.telephony import jambonz
 from oscine_service.telephony.carriers import routes as carriers
 from oscine_service.websocket import native
 
@@ -45,5 +46,6 @@ def application(
         WebSocketRoute(native.PATH, speech),
         *dialects.routes(front, limits, calls),
         *carriers.routes(calls),
+        *jambonz.routes(front, limits, calls),
     ]
     return Starlette(routes=[*here, *routes], middleware=list(middleware), exception_handlers=HANDLERS)

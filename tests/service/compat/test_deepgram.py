@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from oscine_service.compat import deepgram
+from oscine_service.websocket import turns
 from tests.service.compat.replay import Replay, replay
 from tests.service.waiting import until
 from tests.service.websocket.conftest import Door
@@ -61,7 +61,7 @@ async def test_pipecat_s_interruption(door: Door) -> None:
 
 
 async def test_a_socket_that_waits_holds_no_place(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deepgram, "QUIET_S", 0.05)
+    monkeypatch.setattr(turns, "QUIET_S", 0.05)
     async with replay(door.address, PATH) as client:
         for _ in range(3):
             await client.send(speak("Yes it is. "), FLUSH)
