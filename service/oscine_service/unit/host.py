@@ -123,6 +123,9 @@ async def _obey(requests: AsyncIterator[pb.StreamRequest], stream: StreamPort) -
             _apply(request, stream)
     except OscineError as error:
         stream.stop(error)
+    except Exception as error:
+        # Bytes that are no request; whoever sent them would wait for this stream for ever.
+        stream.stop(InternalError(f"the two processes of this unit do not match: {error}"))
 
 
 def _apply(request: pb.StreamRequest, stream: StreamPort) -> None:
