@@ -8,6 +8,18 @@ up to its end is known when it is complete.
 from collections import deque
 from collections.abc import Iterator
 
+from oscine_engine.errors import InvalidInput
+
+MOST = 1000
+"""In one sentence."""
+
+
+class TooManyMarks(InvalidInput):
+    """They stand in one sentence, which ends only with more text: waiting would not help."""
+
+    def __init__(self) -> None:
+        super().__init__(f"mark: {MOST} stand in this sentence already; let it end before you set more")
+
 
 class Marks:
     """Those of one session that are not answered yet, in order."""
@@ -15,7 +27,6 @@ class Marks:
     def __init__(self) -> None:
         self._placed: deque[tuple[str, int]] = deque()
         self._standing: list[str] = []
-        self._sentences = 0
         self._flushes: deque[int] = deque()
 
     @property
@@ -23,20 +34,26 @@ class Marks:
         """One stands in a sentence that is not complete."""
         return bool(self._standing)
 
+    @property
+    def placed(self) -> int:
+        """How many wait for sentences that are complete."""
+        return len(self._placed)
+
     def put(self, name: str, behind: int | None) -> None:
-        """A mark behind the first `behind` sentences and flushes; None in one that is not complete."""
+        """A mark behind the first `behind` sentences and flushes; None in one that is not complete. Raises TooManyMarks
+        where it may not stand there, too."""
         if behind is None:
+            if len(self._standing) >= MOST:
+                raise TooManyMarks
             self._standing.append(name)
         else:
             self._placed.append((name, behind))
 
-    def read(self, sentences: int, asked: int, *, pending: bool = True) -> None:
-        """So many sentences of the text are complete now, and so many with something to say were handed over. pending:
-        there is one that is not; what a mark stood in may turn out to be nothing that is said, such as a tag."""
-        if sentences != self._sentences or not pending:
-            self._sentences = sentences
-            self._placed += ((name, asked) for name in self._standing)
-            self._standing.clear()
+    def end(self, asked: int) -> None:
+        """The sentence that was not complete is so now, or has turned out to be nothing that is said, such as a tag; up
+        to there so many sentences and flushes were handed over."""
+        self._placed += ((name, asked) for name in self._standing)
+        self._standing.clear()
 
     def flush(self, behind: int) -> None:
         """A flush was handed over, behind so many sentences and flushes."""

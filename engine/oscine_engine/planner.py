@@ -69,7 +69,8 @@ class SegmentWord:
 class Planner:
     """One session's text. Sentences without a speakable character begin no segment.
 
-    segments: how many have begun. sentences: how many are complete. unread: letters left out so far, as the model has
+    segments: how many have begun. first_end: how many had when the first sentence was complete that the last `push` or
+    `flush` completed; None where it completed none. unread: letters left out so far, as the model has
     no way to read them.
     """
 
@@ -99,7 +100,7 @@ class Planner:
         """Words of a segment that has not begun, since none of its ids is certain."""
         self._told: list[SegmentWord] = []
         self.segments = 0
-        self.sentences = 0
+        self.first_end: int | None = None
         self.unread = 0
 
     def push(self, text: str) -> list[Step]:
@@ -130,6 +131,11 @@ class Planner:
     def waiting(self) -> bool:
         """There is text whose sentence is not complete."""
         return self._sentences.waiting or self._joiner.waiting
+
+    @property
+    def certain(self) -> bool:
+        """There is text whose sentence will be said, whatever follows; what else waits may yet be left out."""
+        return self._sentences.certain
 
     @property
     def speaking(self) -> bool:
@@ -165,11 +171,13 @@ class Planner:
         self._read = len(pending)
 
     def _close_all(self, sentences: list[str], steps: list[Step]) -> None:
+        self.first_end = None
         for sentence, rate, origins in zip(sentences, self._sentences.rates, self._sentences.origins, strict=True):
             self._close(sentence, origins, rate, steps)
+            if self.first_end is None:
+                self.first_end = self.segments
 
     def _close(self, sentence: str, origins: tuple[Origin, ...], rate: int, steps: list[Step]) -> None:
-        self.sentences += 1
         if self._japanese:
             sentence, origins = edited(sentence, japanese.readings(sentence), origins)
         if not sentence.isascii():

@@ -27,7 +27,11 @@ from oscine_engine.word_times.times import WordTimes
 SLICE = 64
 """Characters read in one go. Unknown words take milliseconds each, and other sessions live on the same event loop."""
 MOST_SENTENCES = 1000
-"""Sentences that may wait to be spoken, about an hour of them; more text is taken as these are."""
+"""Sentences and flushes that may wait to be spoken, about an hour of them; more text is taken as these are."""
+MOST_ANSWERS = 1000
+"""Marks that may wait for sentences that are complete, and answers to marks and flushes for the listener; more is taken
+from the client as these are."""
+_ANSWERS = (Flushed, Marked)
 PLAY_ON_S = 1.0
 """Between two reports on behalf of a listener that can make none."""
 
@@ -100,6 +104,8 @@ class Session:
         self._pace = Pace()
         self._times: WordTimes | None = None
         self._events: deque[Event | Sounded] = deque([started])
+        self._answers = 0
+        """Of these, those to flushes and marks; of sound there is never more than the listener's credit."""
         self._taken = 0
         self._played: int | None = None
         self._played_at = 0.0
@@ -171,24 +177,27 @@ class Session:
             while start < len(text):
                 if start:
                     await asyncio.sleep(0)
-                while self.waiting > MOST_SENTENCES:
-                    await self._change()
+                await self._room()
                 self._apply(What.HALF)
-                # Where a sentence ends that a mark stands in must be seen before the next one is read.
-                end = start + (1 if self._marks.standing else SLICE)
+                # What a mark stands in may yet be left out, and the mark then stands before what follows.
+                doubtful = self._marks.standing and not self._planner.certain
+                end = start + (1 if doubtful else SLICE)
                 self._speak(self._planner.push(text[start:end]))
                 start = end
 
     async def flush(self) -> None:
         """Speak everything appended so far; answered by a `Flushed` event. Text may follow. Raises as `append` does."""
         async with self._writing(What.FLUSH):
+            await self._room()
             self._apply(What.FLUSH)
             self._speak(self._planner.flush(), mark=True)
 
     async def mark(self, name: str) -> None:
         """Name this place in the text; answered by a `Marked` event once the sentence that it stands in, or behind, has
-        been spoken to its end. It changes nothing in what is said. Raises as `append` does."""
+        been spoken to its end. It changes nothing in what is said. Waits and raises as `append` does; and TooManyMarks,
+        after which the session goes on."""
         async with self._writing(What.HALF):
+            await self._room()
             self._apply(What.HALF)
             self._marks.put(name, None if self._planner.waiting else self._asked)
             self._give_marks(self._progress.answered)
@@ -261,6 +270,9 @@ class Session:
         return () if self._state is State.CANCELLED else times.take()
 
     def _take(self, event: Event | Sounded) -> None:
+        if isinstance(event, _ANSWERS):
+            self._answers -= 1
+            self._changed.set()  # for who waits for room
         self._active_at = self._waiting_since = self._clock.time()
         if isinstance(event, Audio):
             self._taken += event.samples.size
@@ -302,8 +314,13 @@ class Session:
         assert self._stream is not None
         if self._times is not None:
             self._times.tell(self._planner.take_words())
-        self._asked += sum(isinstance(step, Begin) for step in steps)
-        self._marks.read(self._planner.sentences, self._asked, pending=self._planner.waiting and not end)
+        before = self._asked - self._planner.segments
+        self._asked += (begun := sum(isinstance(step, Begin) for step in steps))
+        if self._marks.standing:
+            if (ended := self._planner.first_end) is not None:
+                self._marks.end(before + begun + ended)
+            elif end or not self._planner.waiting:
+                self._marks.end(self._asked)
         self._give_marks(self._progress.answered)
         if mark:
             self._marks.flush(self._asked)
@@ -401,6 +418,7 @@ class Session:
     def _append(self, event: Event | Sounded) -> None:
         if not self._events:
             self._waiting_since = self._clock.time()
+        self._answers += isinstance(event, _ANSWERS)
         self._events.append(event)
 
     def _report(self, samples: int) -> None:
@@ -434,6 +452,13 @@ class Session:
             f"nothing more was reported as played for {self._limits.pause_s:g} s, and what is left to say waits for "
             "that: to pause for longer, report the same number again now and then"
         )
+
+    async def _room(self) -> None:
+        """Wait until so little is left to speak, and for the listener to take, that there may be more."""
+        while self._state.holds_engine and (
+            self.waiting > MOST_SENTENCES or self._answers + self._marks.placed > MOST_ANSWERS
+        ):
+            await self._change()
 
     async def _change(self) -> None:
         """Wait until something has happened."""

@@ -9,9 +9,7 @@ def test_a_mark_waits_for_the_sentence_it_stands_in() -> None:
     assert list(marks.take(0)) == ["before"] and not marks.standing
     marks.put("in", None)
     assert marks.standing and list(marks.take(5)) == []
-    marks.read(sentences=0, asked=0)
-    assert marks.standing, "no sentence has ended"
-    marks.read(sentences=1, asked=2)
+    marks.end(2)
     assert not marks.standing
     assert list(marks.take(1)) == [] and list(marks.take(2)) == ["in"] and list(marks.take(2)) == []
 

@@ -28,9 +28,11 @@ from oscine_engine.errors import (
 )
 from oscine_engine.events import Audio, Done, Event, Flushed, Marked, Mode, SessionRequest, Started
 from oscine_engine.front import DECODING, Front, VoiceInfo, read_front_end
+from oscine_engine.marks import MOST, TooManyMarks
 from oscine_engine.options import ColdVoice
+from oscine_engine.planner import Planner, Step
 from oscine_engine.port import Progress
-from oscine_engine.session import MOST_SENTENCES, Session, SessionLimits
+from oscine_engine.session import MOST_ANSWERS, MOST_SENTENCES, SLICE, Session, SessionLimits
 from oscine_engine.session_states import State
 from oscine_engine.text.front_end import FrontEnd
 from tests.engine.ports import HandClock, HandPort, HandStream, settle
@@ -834,3 +836,137 @@ async def _live(front_end: FrontEnd, steps: list[tuple[str, Any]], mode: Mode, l
     assert not session.state.takes_text
     assert not any(state.takes_text for state in refused)
     assert len(asyncio.all_tasks()) == 1
+
+
+# Marks and flushes beyond what may wait
+
+
+async def test_marks_wait_for_room_behind_a_listener_who_takes_nothing(room: Room) -> None:
+    session, _ = await room.open()
+    async with session:
+
+        async def marking() -> None:
+            for number in range(3 * MOST_ANSWERS):
+                await session.mark(str(number))
+
+        writing = asyncio.create_task(marking())
+        await settle()
+        listener = Listener(session)
+        assert not writing.done() and session._answers == MOST_ANSWERS + 1
+        # They are no signs of life that would keep a listener who takes nothing.
+        while await listener.take():
+            assert session._answers <= MOST_ANSWERS + 1
+        await writing
+        assert [event.name for event in listener.events if isinstance(event, Marked)] == [
+            str(number) for number in range(3 * MOST_ANSWERS)
+        ]
+
+
+async def test_marks_wait_for_room_behind_a_paused_player(room: Room) -> None:
+    session, stream = await room.open()
+    async with session:
+        await session.append("It will be said. It will not. ")
+
+        async def marking() -> None:
+            for number in range(3 * MOST_ANSWERS):
+                await session.mark(str(number))
+
+        writing = asyncio.create_task(marking())
+        await settle()
+        assert not writing.done() and session._marks.placed == MOST_ANSWERS + 1
+        stream.run()
+        listener = Listener(session)
+        await listener.take_all()
+        await writing
+        assert sum(isinstance(event, Marked) for event in await listener.take_all()) == 3 * MOST_ANSWERS
+
+
+async def test_marks_in_one_sentence_are_counted_and_the_session_goes_on(room: Room) -> None:
+    session, stream = await room.open()
+    async with session:
+        await session.append("Half a sen")
+        for number in range(MOST):
+            await session.mark(str(number))
+        with pytest.raises(TooManyMarks, match="1000 stand in this sentence"):
+            await session.mark("one more")
+        await session.append("tence.")
+        await session.finish()
+        stream.run()
+        events = await Listener(session).take_all()
+        assert sum(isinstance(event, Marked) for event in events) == MOST and isinstance(events[-1], Done)
+
+
+async def test_flushes_wait_for_room(room: Room) -> None:
+    session, stream = await room.open()
+    async with session:
+
+        async def flushing() -> None:
+            for _ in range(2 * MOST_SENTENCES):
+                await session.flush()
+
+        writing = asyncio.create_task(flushing())
+        await settle()
+        assert not writing.done() and session.waiting == MOST_SENTENCES + 1
+        stream.run()
+        listener = Listener(session)
+        while not writing.done():
+            await listener.take_all()
+            stream.run()
+        await listener.take_all()
+        assert sum(isinstance(event, Flushed) for event in listener.events) == 2 * MOST_SENTENCES
+
+
+@pytest.mark.parametrize("waits", ["mark", "flush"])
+async def test_who_waits_for_room_learns_that_the_session_has_ended(room: Room, waits: str) -> None:
+    session, _ = await room.open()
+    async with session:
+
+        async def writing() -> None:
+            while True:
+                await (session.mark("m") if waits == "mark" else session.flush())
+
+        task = asyncio.create_task(writing())
+        await settle()
+        assert not task.done()
+        await session.cancel()
+        with pytest.raises(Cancelled):
+            await task
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("cut", [1, 7, 1000])
+async def test_a_mark_is_behind_its_sentence_however_the_text_was_cut(room: Room, mode: Mode, cut: int) -> None:
+    """And what follows it is not read a character at a time."""
+    session, stream = await room.open(mode)
+    rest = "rst one. The second one. The third one. The fourth"
+    async with session:
+        await session.append("The fi")
+        await session.mark("in one")
+        for start in range(0, len(rest), cut):
+            await session.append(rest[start : start + cut])
+        await session.mark("in four")
+        await session.append(" one.")
+        await session.finish()
+        while stream.ended is None:
+            stream.turn()
+        events = await Listener(session).take_all()
+    sound = [event.samples.size for event in events if isinstance(event, Audio)]
+    marks = {event.name: event.end_sample for event in events if isinstance(event, Marked)}
+    assert marks["in four"] == sum(sound) == 4 * marks["in one"] > 0
+
+
+async def test_text_behind_a_standing_mark_is_read_in_slices(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    pushed: list[int] = []
+    push = Planner.push
+
+    def counted(planner: Planner, text: str) -> list[Step]:
+        pushed.append(len(text))
+        return push(planner, text)
+
+    monkeypatch.setattr(Planner, "push", counted)
+    session, _ = await room.open()
+    async with session:
+        await session.append("It begins")
+        await session.mark("in it")
+        await session.append(" and goes on" * 100)
+    assert len(pushed) <= 2 + 1200 // SLICE
