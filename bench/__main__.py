@@ -19,6 +19,7 @@ BENCHMARKS = {
     "registration": "seconds from a recording to a voice that is kept",
     "repetition": "what sampling without regard to what was said costs: ids said again, loops",
     "resynthesis": "error rate of recordings that went through speech ids and back",
+    "rtp": "how evenly a hundred telephone calls are sent, and whether their clock drifts",
     "serve": "latency, throughput and underruns of the service at full size, with random weights",
     "simulate": "the scheduler on cost tables: first packets, underruns and refusals of simulated devices",
     "soak": "whether anything stays behind after many sessions that end in every way",

@@ -1,0 +1,1 @@
+"""How evenly a hundred telephone calls over RTP are sent."""
