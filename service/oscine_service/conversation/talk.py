@@ -52,7 +52,7 @@ class Conversation:
         self._alive_at = self._now()
         self._fault: BaseException | None = None
         self._cut: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._begun: float | None = None
+        self._begun = -math.inf
         self._stats: Stats | None = None
         self._error: BaseException | None = None
         self._writing = asyncio.create_task(self._write())
@@ -188,6 +188,9 @@ class Conversation:
     async def _replies(self) -> AsyncIterator[Reply]:
         try:
             async for event in self._session:
+                if isinstance(event, events.Audio):
+                    # When a listener began that plays without a pause; one that has run dry begins anew.
+                    self._begun = max(self._begun, self._now() - event.start_sample / SAMPLE_RATE)
                 for piece in self._speech.pieces(event):
                     for reply in await self._made(piece):
                         if self._fault is not None:
@@ -217,16 +220,13 @@ class Conversation:
 
     async def _made(self, piece: Event) -> list[Reply]:
         """The replies that it completes."""
-        if self._begun is None and isinstance(piece, events.Audio):
-            self._begun = self._now()
         # Other calls live on this event loop; a way to another thread and back takes time, too.
         if not self._speech.takes_long(piece):
             return self._speech.of(piece)
         work = partial(self._speech.of, piece)
-        if self._begun is None or not isinstance(piece, events.Audio) or self._speech.waits:
-            return await asyncio.to_thread(work)
-        # Then a listener comes to it that has played without a pause since the first sound.
-        return await encoders().run(work, self._begun + piece.start_sample / SAMPLE_RATE)
+        if isinstance(piece, events.Audio) and not self._speech.waits:
+            return await encoders().run(work, self._begun + piece.start_sample / SAMPLE_RATE)
+        return await asyncio.to_thread(work)
 
     async def _write(self) -> None:
         """Hand on what was queued, in order, up to its end."""

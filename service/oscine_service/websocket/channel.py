@@ -7,8 +7,21 @@ from typing import TYPE_CHECKING, Protocol
 from starlette.websockets import WebSocketDisconnect
 
 from oscine_engine.errors import InternalError, InvalidInput, OscineError
-from oscine_service.conversation import Cancelled, Config, Conversation, Done, Flush, Mark, Reply, Text, Verb, talking
-from oscine_service.conversation.backlog import MOST_CHARACTERS
+from oscine_service.conversation import (
+    Cancel,
+    Cancelled,
+    Config,
+    Conversation,
+    Done,
+    Flush,
+    Mark,
+    Played,
+    Reply,
+    Text,
+    Verb,
+    talking,
+)
+from oscine_service.conversation.backlog import MOST_CHARACTERS, Backlog
 from oscine_service.errors import KNOWN
 
 if TYPE_CHECKING:
@@ -31,7 +44,8 @@ class Channel:
     """Verbs never wait: before the conversation is open they are kept, and text beyond what may wait is refused.
 
     over: the last reply is on its way, or an error; nothing that is put has an effect any more. ended: no more text is
-    taken. muted: set it, and no message of it that is not on its way already is sent any more.
+    taken. refused: that is told by its last message, an error. muted: set it, and no message of it that is not on its
+    way already is sent any more. waiting_bytes: of a recording that it is to speak after, until it is open.
     """
 
     def __init__(self, socket: "Socket", key: str, config: Config, translator: Translator) -> None:
@@ -39,11 +53,12 @@ class Channel:
         self.muted = False
         self._socket = socket
         self._key = key
-        self._config = config
+        self._config: Config | None = config
         self._translator = translator
         self._talk: Conversation | None = None
-        self._early: list[Verb] = []
-        self._early_characters = 0
+        self._early = Backlog()
+        self._early_report: Played | None = None
+        self._early_cancel = False
         self._ended = False
         self._refusal: OscineError | None = None
 
@@ -51,19 +66,38 @@ class Channel:
     def ended(self) -> bool:
         return self._ended
 
+    @property
+    def refused(self) -> bool:
+        return self._refusal is not None
+
+    @property
+    def waiting_bytes(self) -> int:
+        config = self._config
+        return 0 if config is None or config.session.reference is None else len(config.session.reference.audio)
+
     async def put(self, verb: Verb) -> None:
         """As `Conversation.put`, at once. Raises InvalidInput for text, a flush or a mark after `end`."""
         if isinstance(verb, Text | Flush | Mark):
+            if self.refused:
+                return
             if self._ended:
                 raise InvalidInput("the text has already ended: nothing may follow its end")
             if self._full:
-                why = f"text: more than {MOST_CHARACTERS} characters wait to be spoken; send more as it is spoken"
+                why = (
+                    f"text: more than {MOST_CHARACTERS} characters wait to be spoken, each flush and mark counted as "
+                    "some; send more as it is spoken"
+                )
                 return await self.end(InvalidInput(why))
         if self._talk is not None:
             await self._talk.put(verb)
-        else:
-            self._early.append(verb)
-            self._early_characters += max(1, len(verb.text)) if isinstance(verb, Text) else 1
+            return
+        match verb:
+            case Played():
+                self._early_report = verb
+            case Cancel():
+                self._early_cancel = True
+            case _:
+                await self._early.put(verb)
 
     async def end(self, refusal: OscineError | None = None) -> None:
         """As `Conversation.end`."""
@@ -76,7 +110,7 @@ class Channel:
 
     @property
     def _full(self) -> bool:
-        return self._early_characters > MOST_CHARACTERS if self._talk is None else self._talk.full
+        return self._early.full if self._talk is None else self._talk.full
 
     async def run(self) -> None:
         """The conversation from its opening to its last message."""
@@ -103,10 +137,11 @@ class Channel:
 
     async def _converse(self) -> None:
         socket = self._socket
+        assert self._config is not None
         async with talking(socket.front, self._config, socket.limits, socket.calls) as talk:
-            for verb in self._early:
-                await talk.put(verb)
-            self._early.clear()
+            # A recording that came with it has been heard.
+            self._config = None
+            await self._catch_up(talk)
             self._talk = talk
             if self._ended:
                 await talk.end(self._refusal)
@@ -118,6 +153,20 @@ class Channel:
                     continue
                 for message in self._translator.said(reply):
                     await talk.deliver(self._write(message))
+
+    async def _catch_up(self, talk: Conversation) -> None:
+        """What was put while it opened; nothing is waited for behind the last of it."""
+        while True:
+            if self._early_cancel:
+                self._early_cancel = False
+                await talk.put(Cancel())
+            elif (report := self._early_report) is not None:
+                self._early_report = None
+                await talk.put(report)
+            elif len(self._early) and (verb := await self._early.get()) is not None:
+                await talk.put(verb)
+            else:
+                return
 
     async def _write(self, message: "Message") -> None:
         if not self.muted:
