@@ -40,7 +40,7 @@ WHOLE = {
     "24/7": "twenty four seven", "etc": "et cetera", "'n": "and", "wi-fi": "wifi", "e-mail": "email", "&": "and",
     "@": "at", "%": "percent", "+": "plus", "$": "dollars", "£": "pounds", "€": "euros", "°c": "degrees Celsius",
     "°f": "degrees Fahrenheit", "°": "degrees", "¥": "yuan", "km/h": "kilometers per hour", "mph": "miles per hour",
-    "wwi": "World War one", "wwii": "World War two",
+    "cmd": "command", "ctrl": "control", "wwi": "World War one", "wwii": "World War two",
 }  # fmt: skip
 """Whole chunks, in lower case, and what is said for them."""
 WHOLE_CHINESE = {

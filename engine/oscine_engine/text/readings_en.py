@@ -112,8 +112,10 @@ def _money_behind(match: re.Match[str], _near: Near) -> str | None:
 
 def _time(match: re.Match[str], near: Near) -> str | None:
     hours, minutes, seconds, half = match.groups()
-    if int(hours) > 24:
+    if int(hours) > 24 or near.after in _COMPARED or near.before in _COMPARED:
         return None
+    if seconds and (near.before in ("in", "took", "ran", "for") or near.before2 == "record"):
+        return _passed(hours, minutes, seconds)
     if near.after in ("min", "mins") and not seconds:
         return f"{cardinal(str(int(hours)))} {'' if minutes == '00' else cardinal(str(int(minutes)))}".strip()
     words = clock(hours, minutes)
@@ -122,6 +124,16 @@ def _time(match: re.Match[str], near: Near) -> str | None:
     if half or near.after in ("am", "pm", "a.m", "p.m", "a", "p", "est", "gmt", "utc", "hours"):
         words = words.removesuffix(_FULL_HOUR)
     return f"{words} {half.lower()} m" if half else words
+
+
+_COMPARED = frozenset("dilution dilutions ratio odds scale mix mixture split leverage".split())
+"""Beside these a colon is between two shares."""
+
+
+def _passed(hours: str | None, minutes: str | None, seconds: str | None) -> str:
+    parts = ((hours, "hour"), (minutes, "minute"), (seconds, "second"))
+    some = [(str(int(part)), name) for part, name in parts if part and int(part)]
+    return " ".join(f"{cardinal(part)} {name}{'' if part == '1' else 's'}" for part, name in some)
 
 
 def _times(match: re.Match[str], _near: Near) -> str | None:
@@ -268,8 +280,7 @@ def _spent(match: re.Match[str], _near: Near) -> str | None:
     hours, minutes, seconds = match.groups()[:3] if match[2] else match.groups()[3:]
     if not hours and not seconds:
         return None
-    parts = ((hours, "hour"), (minutes, "minute"), (seconds, "second"))
-    return " ".join(f"{cardinal(part)} {name}{'' if part == '1' else 's'}" for part, name in parts if part)
+    return _passed(hours, minutes, seconds)
 
 
 def _dotted(match: re.Match[str], near: Near) -> str | None:

@@ -20,6 +20,7 @@ mm millimeter millimeters 毫米
 µm micrometer micrometers 微米
 nm nanometer nanometers 纳米
 mi mile miles 英里
+nmi nautical_mile nautical_miles 海里
 yd yard yards 码
 yds yard yards 码
 ft foot feet 英尺

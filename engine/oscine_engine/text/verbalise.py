@@ -298,15 +298,16 @@ def _ends(after: Token | None) -> bool:
 def _title(chunk: str, dot: bool, after: Token | None, numbered: bool, context: Context) -> tuple[int, list[Item]]:
     """One of TITLES, in full or as the word it also is."""
     lower = chunk.lower()
-    if chunk.isupper() and not dot and (after is None or after.kind is not Kind.CHUNK or not after.text[:1].isupper()):
-        return 1, words(chunk)  # TL;DR
     dated = lower in MONTHS_SHORT and (numbered or context.before[-1:].isdecimal()) and chunk[:1].isupper()
+    capital = after is not None and after.kind is Kind.CHUNK and after.text[:1].isupper()
+    shortened = dot and (lower in ALWAYS_TITLES or lower in NAMES_FIRST)
+    if chunk.isupper() and not (dated or numbered or capital or shortened):
+        return 1, words(chunk)  # TL;DR: 6.5% APR.
     if not dot and lower not in ALWAYS_TITLES and not dated and not (lower in BEFORE_NUMBERS and numbered):
         return 1, words(chunk)
     nothing = after is None or after.text == "\n"
     if dot and lower in WORDS_TOO and not dated and lower not in NAMES_FIRST:
-        capital = after is not None and after.kind is Kind.CHUNK and (after.text[:1].isupper() or numbered)
-        goes_on = capital or (after is not None and after.text in ",，)")
+        goes_on = capital or numbered or (after is not None and after.text in ",，)")
         if nothing or not goes_on or (chunk.islower() and not numbered):
             return 1, words(chunk)
     ends = nothing or (lower in NAMES_FIRST and lower != "st" and _ends(after))
