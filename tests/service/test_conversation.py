@@ -5,6 +5,7 @@ import itertools
 import threading
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 import grpc
@@ -13,16 +14,17 @@ import pytest
 
 from oscine_codecs.errors import CodecError
 from oscine_engine.checkpoint.load import Checkpoint
-from oscine_engine.events import Audio, Done, Flushed, Stats
+from oscine_engine.events import Audio, Done, Flushed, SessionRequest, Stats
+from oscine_engine.front import Front, VoiceInfo, read_front_end
 from oscine_proto.oscine.v1 import speech_pb2 as pb
 from oscine_service.audio import Encoding, Format
 from oscine_service.audio.writers import PLAIN
-from oscine_service.conversation import Flush, Text, replies
-from oscine_service.conversation.backlog import Backlog
+from oscine_service.conversation import Config, Conversation, replies
 from oscine_service.conversation.encoders import Encoders
-from oscine_service.conversation.speech import FIRST, FRAME, PIECE, Speech
+from oscine_service.conversation.speech import AHEAD_S, FIRST, FRAME, PIECE, Speech
 from oscine_service.limits import Limits
 from tests.codecs.decoders import FFMPEG
+from tests.engine.ports import HandClock, HandPort
 from tests.service.calls import FLUSH, config, converse, text
 from tests.service.conftest import running
 
@@ -30,10 +32,14 @@ T = TypeVar("T")
 
 
 class Counting(Encoders):
-    ran = 0
+    """Keeps when what it was asked for was due."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.dues: list[float] = []
 
     async def run(self, work: Callable[[], T], due: float) -> T:
-        self.ran += 1
+        self.dues.append(round(due, 3))
         return await super().run(work, due)
 
 
@@ -41,13 +47,31 @@ class Counting(Encoders):
 async def test_only_what_takes_long_goes_to_another_thread(
     checkpoint: Checkpoint, encoding: pb.Encoding, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counting = Counting(1)
+    counting = Counting()
     monkeypatch.setattr("oscine_service.conversation.talk.encoders", lambda: counting)
     async with running(checkpoint) as service:
         heard = await converse(service.speech, [config(encoding=encoding), *text("Hello there."), FLUSH])
         assert heard.code is grpc.StatusCode.OK and "flushed" in heard.kinds and heard.samples > 0
         # Started, flushed and done take none of their own: of Opus, what they still encode is a packet or two.
-        assert counting.ran == 0 if encoding == pb.ENCODING_PCM16 else 0 < counting.ran <= len(heard.audio)
+        ran = len(counting.dues)
+        assert ran == 0 if encoding == pb.ENCODING_PCM16 else 0 < ran <= len(heard.audio)
+
+
+async def test_what_is_due_when_is_told_by_what_a_listener_plays(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counting, clock, port = Counting(), HandClock(), HandPort()
+    monkeypatch.setattr("oscine_service.conversation.talk.encoders", lambda: counting)
+    front = Front(port, read_front_end(model), {"anna": VoiceInfo("en", "")}, 24000)
+    async with Conversation.open(front, Config(SessionRequest(seed=1), Format()), Limits()) as talk:
+        monkeypatch.setattr(talk, "_now", clock.time)
+        replies = aiter(talk)
+        await anext(replies)
+        # The second of them comes just in time, the third early, the fourth long after that has been played.
+        for now, pieces in ((100.0, 4), (100.97, 2), (101.5, 1), (110.0, 2)):
+            clock.now = now
+            port.streams[0].sound(24000)
+            for _ in range(pieces):
+                await anext(replies)
+    assert counting.dues == [100.06, 100.26, 101.0, 101.2, 102.0, 110.0, 110.2]
 
 
 class Works:
@@ -92,17 +116,6 @@ async def test_what_an_encoder_raises_reaches_its_call_alone() -> None:
     assert isinstance(told[0], CodecError) and told[1] == 1
 
 
-@pytest.mark.parametrize("verb", [Text(""), Text("x"), Flush()])
-async def test_whatever_waits_takes_room(verb: Text | Flush, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("oscine_service.conversation.backlog.MOST_CHARACTERS", 10)
-    backlog = Backlog()
-    for _ in range(11):
-        await backlog.put(verb)
-    assert backlog.full
-    await backlog.get()
-    assert not backlog.full
-
-
 @pytest.mark.parametrize("encoding", [each for each in Encoding if FFMPEG or each is not Encoding.AAC])
 def test_positions_in_what_was_sent_are_told_apart_from_those_in_what_was_made(encoding: Encoding) -> None:
     """A mark behind every flush: where it was sent is where it was made, and in between nothing runs backwards."""
@@ -136,5 +149,6 @@ def test_what_is_slow_to_encode_is_cut_into_pieces(start: int, sizes: list[int])
     assert [piece.start_sample for piece in pieces] == [start + sum(sizes[:number]) for number in range(len(sizes))]
     assert np.array_equal(np.concatenate([piece.samples for piece in pieces]), samples)
     assert [opus.takes_long(piece) for piece in pieces] == [size > FIRST for size in sizes]
+    assert list(opus.pieces(event, AHEAD_S)) == [event]
     assert list(pcm.pieces(event)) == [event] and len(pcm.of(event)) == 1
     assert list(opus.pieces(Flushed(7))) == [Flushed(7)]

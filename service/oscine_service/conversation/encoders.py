@@ -11,6 +11,9 @@ from itertools import count
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+MOST_THREADS = 4
+"""As many as one event loop can keep busy. Each takes Python's lock for a moment at every frame, and so does the event
+loop at every callback: the more they are, the longer it waits for its turn."""
 
 
 class Encoders:
@@ -51,5 +54,6 @@ class Encoders:
 
 @functools.cache
 def encoders() -> Encoders:
-    """Those of this process: one thread for each core that it may use."""
-    return Encoders(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    """Those of this process."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return Encoders(min(cores, MOST_THREADS))

@@ -11,6 +11,8 @@ from oscine_service.limits import Limits
 FRAME, FIRST, PIECE = 480, 1440, 4800
 """Samples, 20, 60 and 200 ms: to encode a whole second takes Opus 7 to 13 ms, in which a listener may run dry. What a
 call begins with takes less than the way to another thread and back, and its first frame a third of that."""
+AHEAD_S = 0.25
+"""What is not heard for as long is encoded as a whole: every piece is a message, and a way to another thread."""
 
 
 class Speech:
@@ -41,9 +43,12 @@ class Speech:
             return event.samples.size > FIRST and takes_long(self._format)
         return isinstance(event, events.Flushed | events.Done) and self.waits
 
-    def pieces(self, event: events.Event) -> Iterator[events.Event]:
-        """`event`, or what takes long to encode in pieces: its beginning does not wait for its end."""
-        if not isinstance(event, events.Audio) or not self.takes_long(event):
+    def pieces(self, event: events.Event, ahead_s: float = 0.0) -> Iterator[events.Event]:
+        """`event`, or what takes long to encode in pieces: its beginning does not wait for its end.
+
+        ahead_s: how long it takes until its beginning is heard.
+        """
+        if not isinstance(event, events.Audio) or not self.takes_long(event) or ahead_s >= AHEAD_S:
             yield event
             return
         size, start = event.samples.size, event.start_sample

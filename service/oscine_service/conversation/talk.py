@@ -188,10 +188,13 @@ class Conversation:
     async def _replies(self) -> AsyncIterator[Reply]:
         try:
             async for event in self._session:
+                ahead_s = 0.0
                 if isinstance(event, events.Audio):
                     # When a listener began that plays without a pause; one that has run dry begins anew.
-                    self._begun = max(self._begun, self._now() - event.start_sample / SAMPLE_RATE)
-                for piece in self._speech.pieces(event):
+                    latest = self._now() - event.start_sample / SAMPLE_RATE
+                    self._begun = max(self._begun, latest)
+                    ahead_s = self._begun - latest
+                for piece in self._speech.pieces(event, ahead_s):
                     for reply in await self._made(piece):
                         if self._fault is not None:
                             raise self._fault
