@@ -137,3 +137,13 @@ async def test_silence_in_front_moves_what_is_behind_it(heard: Heard) -> None:
 
 async def test_nobody_is_told_who_does_not_ask(engine: Engine, heard: Heard) -> None:
     assert (await listen(engine, TEXT[:14], mode=Mode.SENTENCE)).words == []
+
+
+async def test_words_that_are_read_otherwise_are_told_as_written(engine: Engine) -> None:
+    cats = '<phoneme alphabet="arpabet" ph="K AE1 T S">cts</phoneme>'
+    text = f'Ms. Nguyen has <sub alias="twelve brown horses">12 h.</sub> and {cats}.'
+    heard = await listen(engine, text, mode=Mode.SENTENCE, word_times=True, pronunciations={"Nguyen": "win"})
+    assert [word.text for word in heard.words] == ["Ms.", "Nguyen", "has", "12 h.", "and", "cts"]
+    longest = max(heard.words, key=lambda word: word.end_sample - word.start_sample)
+    assert longest.text == "12 h."
+    assert all(before.end_sample <= after.start_sample for before, after in pairwise(heard.words))
