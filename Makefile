@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PROTO_VENV := $(VENV)/proto
 
-.PHONY: help demo serve test lint format proto promise bench clean
+.PHONY: help demo serve test lint format proto promise bench interop telephony clean
 .DELETE_ON_ERROR:
 
 help:
@@ -17,6 +17,8 @@ help:
 	@echo "make serve   run the service"
 	@echo "make test    run the tests        make lint   check style, types, layers and licences"
 	@echo "make proto   regenerate stubs     make bench  measure this machine"
+	@echo "make interop drive the clients of others against the service"
+	@echo "make telephony  telephones and the packages of carriers against the service"
 
 demo: $(VENV)/.run
 	@$(BIN)/oscine demo $(ARGS)
@@ -47,6 +49,16 @@ promise: $(VENV)/.dev
 
 bench: $(VENV)/.bench
 	@$(BIN)/python -m bench $(or $(ARGS),first_packet)
+
+# Each client in an environment of its own, in $(VENV)/interop. A whole run writes its table into the docs.
+interop: $(VENV)/.bench
+	@$(BIN)/python -m tests.interop.environments
+	@$(BIN)/python -m pytest -n 0 -m interop tests/interop --write-table docs/interop.md $(ARGS)
+
+telephony: $(VENV)/.dev
+	@tools/prepare.sh telephony
+	@$(BIN)/python -m tests.interop.environments pipecat carriers
+	@$(BIN)/python -m pytest -n 0 -m telephony tests/service/telephony $(ARGS)
 
 proto: $(PROTO_VENV)/.ready
 	@PATH="$(CURDIR)/$(PROTO_VENV)/bin:$$PATH" $(PROTO_VENV)/bin/python tools/generate_stubs.py

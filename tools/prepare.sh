@@ -1,6 +1,6 @@
 #!/bin/sh
 # Prepares what pip cannot: a Python of at least 3.11 with venv, the folder .venv, and the system's Opus library.
-# Usage: tools/prepare.sh venv DIR | opus
+# Usage: tools/prepare.sh venv DIR | opus | telephony
 set -eu
 
 say() { echo "$1" >&2; }
@@ -25,6 +25,16 @@ install_packages() {
     say "system: installing $*"
     $as_root apt-get -qq update >/dev/null
     $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "$@" >/dev/null
+}
+
+# Of these, what is not there as a command of the same name.
+install_missing() {
+    missing=""
+    for name in "$@"; do
+        command -v "$name" >/dev/null 2>&1 || missing="$missing $name"
+    done
+    # shellcheck disable=SC2086 # a package each
+    [ -z "$missing" ] || install_packages $missing
 }
 
 new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
@@ -68,5 +78,6 @@ opus)
         install_packages libopus0
     fi
     ;;
-*) fail "usage: tools/prepare.sh venv DIR | opus" ;;
+telephony) install_missing ffmpeg baresip ;;
+*) fail "usage: tools/prepare.sh venv DIR | opus | telephony" ;;
 esac
