@@ -12,7 +12,6 @@ A file has lines of one form. Blank lines are left out. Without ids, lines are c
 recordings count from the list's folder.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from typing import Any
 
 from oscine_engine.errors import InvalidInput
 from oscine_engine.events import Mode
+from oscine_service import strict_json
 
 ID = re.compile(r"[\w][\w.@+-]*")
 LONGEST_ID = 200
@@ -97,8 +97,8 @@ def _columns(row: str, number: int, count: int, path: Path, where: str) -> Line:
 
 def _object(row: str, number: int, path: Path, where: str) -> Line:
     try:
-        found = json.loads(row)
-    except (ValueError, RecursionError) as error:
+        found = strict_json.loads(row)
+    except ValueError as error:
         raise InvalidInput(f"{where} is no JSON object: {error}") from error
     if not isinstance(found, dict):
         raise InvalidInput(f"{where} is no JSON object")

@@ -20,6 +20,7 @@ from oscine_proto.nvidia_riva import riva_tts_pb2 as pb
 from oscine_service.audio import SAMPLE_RATE, Container, Encoding, Format
 from oscine_service.conversation import Config
 from oscine_service.conversation.verbs import MAX_TEXT_BYTES, MAX_VOICE
+from oscine_service.grpc.many import TOO_MANY, too_many
 
 MAX_MESSAGE_BYTES = MAX_REFERENCE_BYTES + (1 << 20)
 LANGUAGES = {"en": "en-US", "zh": "zh-CN"}
@@ -57,6 +58,8 @@ def parse(data: bytes) -> pb.SynthesizeSpeechRequest | InvalidInput:
     """Returns a refusal instead of raising it: grpc would turn that into INTERNAL."""
     if len(data) > MAX_MESSAGE_BYTES:
         return InvalidInput(f"a request of {len(data)} bytes; at most {MAX_MESSAGE_BYTES} are taken")
+    if too_many(data):
+        return InvalidInput(TOO_MANY)
     try:
         return pb.SynthesizeSpeechRequest.FromString(data)
     except DecodeError:

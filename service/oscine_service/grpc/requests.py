@@ -21,14 +21,17 @@ from oscine_service.conversation import (
     sink_name,
     text_piece,
 )
+from oscine_service.grpc.many import TOO_MANY, too_many
 from oscine_service.grpc.options import options
 
 MAX_REQUEST_BYTES = 1 << 20
 """Of a whole message, which is not even decoded beyond that."""
 MAX_CONFIG_BYTES = 9 << 20
 """The same of one with a config, which may hold a recording."""
+CONFIG = 1
+"""Number of the field that is a config, in every request that has one."""
 _CONFIG = b"\x0a"
-"""What a message begins with whose field 1 is set, the config."""
+"""What a message begins with whose field of that number is set."""
 MAX_MESSAGE_BYTES = 1 << 24
 """What the transport takes, so that it is we who refuse a message: grpc would end the call and lose the text before."""
 
@@ -63,6 +66,8 @@ def parse(data: bytes) -> Config | Verb | InvalidInput:
         return InvalidInput(
             f"a request of {len(data)} bytes: send text in pieces of at most {MAX_TEXT_BYTES} bytes, one after another"
         )
+    if too_many(data, inner=CONFIG):
+        return InvalidInput(TOO_MANY)
     try:
         return _request(pb.SynthesizeRequest.FromString(data))
     except DecodeError:
@@ -75,6 +80,8 @@ def parse_text(data: bytes) -> tuple[Config, Text] | InvalidInput:
     """A request of SynthesizeText, as `parse` does."""
     if len(data) > MAX_CONFIG_BYTES:
         return InvalidInput(f"a request of {len(data)} bytes: it may have {MAX_CONFIG_BYTES}")
+    if too_many(data, inner=CONFIG):
+        return InvalidInput(TOO_MANY)
     try:
         message = pb.SynthesizeTextRequest.FromString(data)
         if (size := len(message.text.encode())) > MAX_REQUEST_BYTES:

@@ -16,16 +16,20 @@ class TooLarge(InvalidInput):
     code = "too_large"
     http = 413
 
+    def __init__(self, most: int) -> None:
+        super().__init__(f"the body has more than {most} bytes, which is the most that is taken here")
+
 
 async def read(request: Request, at_most: int) -> bytes:
-    """Raises TooLarge beyond `at_most` bytes, and Idle where the rest does not come."""
+    """Raises TooLarge beyond `at_most` bytes, Idle where the rest does not come, and ClientDisconnect where the client
+    leaves."""
     data = bytearray()
     try:
         async with asyncio.timeout(PATIENCE_S):
             async for piece in request.stream():
                 data += piece
                 if len(data) > at_most:
-                    raise TooLarge(f"the body has more than {at_most} bytes")
+                    raise TooLarge(at_most)
     except TimeoutError as error:
         raise Idle(f"the body did not come within {PATIENCE_S:g} s") from error
     return bytes(data)

@@ -1,7 +1,5 @@
 """The body of `POST /v1/audio/speech` -> what it asks. Pure; every refusal is a `BadField` that names the field."""
 
-import base64
-import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,9 +10,11 @@ from oscine_engine.errors import InvalidInput
 from oscine_engine.events import Mode, SessionRequest
 from oscine_engine.front import MAX_SEED
 from oscine_engine.options import MAX_TRANSCRIPT, ColdVoice
+from oscine_service import strict_json
 from oscine_service.audio import SAMPLE_RATE, Container, Encoding, Format
 from oscine_service.conversation.verbs import MAX_VOICE
 from oscine_service.http.openai_names import MODELS, UnknownModel
+from oscine_service.recordings import from_base64
 
 T = TypeVar("T")
 
@@ -124,20 +124,14 @@ def _session(fields: Mapping[str, Any], voice_of: Callable[[str], str]) -> Sessi
 
 def _object(body: bytes) -> dict[str, Any]:
     try:
-        text = body.decode()
+        fields = strict_json.loads(body)
     except UnicodeDecodeError as error:
         raise BadField(f"the body is not valid UTF-8 (byte {error.start})") from error
-    try:
-        fields = json.loads(text, parse_constant=_no_number)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise BadField(f"the body is not valid JSON ({error})") from error
     if not isinstance(fields, dict):
         raise BadField("the body must be a JSON object")
     return fields
-
-
-def _no_number(name: str) -> None:
-    raise ValueError(f"{name} is no number of JSON")
 
 
 def _required() -> str:
@@ -181,7 +175,7 @@ def _reference(fields: Mapping[str, Any]) -> ColdVoice | None:
     if comma and not (head.startswith("data:") and head.endswith(";base64")):
         raise BadField("ref_audio: it must be base64, bare or behind data:audio/...;base64,", "ref_audio")
     try:
-        data = base64.b64decode(rest if comma else audio, validate=True)
+        data = from_base64(rest if comma else audio)
     except ValueError as error:
         raise BadField(f"ref_audio: it is not base64 ({error})", "ref_audio") from error
     with _about("ref_text" if len(words) > MAX_TRANSCRIPT else "ref_audio"):

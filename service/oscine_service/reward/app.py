@@ -10,9 +10,7 @@ serve` do.
 """
 
 import asyncio
-import base64
-import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from typing import Any
@@ -25,10 +23,13 @@ from starlette.routing import Route
 from oscine_codecs import files as audio_files
 from oscine_codecs.errors import CodecError
 from oscine_engine.errors import InvalidInput, Overloaded
+from oscine_service import strict_json
 from oscine_service.conversation import Calls
 from oscine_service.errors import KNOWN, code
+from oscine_service.http import body
 from oscine_service.http.errors import HANDLERS
 from oscine_service.listening.recogniser import Language
+from oscine_service.recordings import from_base64
 from oscine_service.reward.judge import Judge
 
 MOST_BYTES = 64 << 20
@@ -82,13 +83,13 @@ def application(judge: Judge, threads: ThreadPoolExecutor, calls: Calls) -> Star
             return await answer(request)
 
     async def answer(request: Request) -> JSONResponse:
-        body = await _body(request)
+        sent = await body.read(request, MOST_BYTES)
         if request.headers.get("content-type", "").startswith("audio/"):
-            return _single(await desk.judged([{**request.query_params, "audio": body}]))
-        sent = _object(body)
-        if "items" not in sent:
-            return _single(await desk.judged([sent]))
-        items = sent["items"]
+            return _single(await desk.judged([{**request.query_params, "audio": sent}]))
+        asked = await asyncio.to_thread(_object, sent) if len(sent) > strict_json.LONG else _object(sent)
+        if "items" not in asked:
+            return _single(await desk.judged([asked]))
+        items = asked["items"]
         if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
             raise InvalidInput("items: it must be a list of objects with text and audio")
         if not 1 <= len(items) <= MOST_ITEMS:
@@ -115,21 +116,10 @@ def _told(found: dict[str, Any] | Exception) -> dict[str, Any]:
     return {"error": {"message": str(found), "code": code(found)}} if isinstance(found, Exception) else found
 
 
-async def _body(request: Request) -> bytes:
-    parts, size = [], 0
-    chunks: AsyncIterator[bytes] = request.stream()
-    async for chunk in chunks:
-        size += len(chunk)
-        if size > MOST_BYTES:
-            raise InvalidInput(f"the request has more than {MOST_BYTES} bytes; send fewer items at a time")
-        parts.append(chunk)
-    return b"".join(parts)
-
-
 def _object(body: bytes) -> dict[str, Any]:
     try:
-        sent = json.loads(body)
-    except (ValueError, RecursionError) as error:
+        sent = strict_json.loads(body)
+    except ValueError as error:
         raise InvalidInput(f"the body is no JSON ({error}); send an object, or a file as audio/wav") from error
     if not isinstance(sent, dict):
         raise InvalidInput("the body must be a JSON object with text and audio, or with items")
@@ -159,6 +149,6 @@ def _audio(item: Mapping[str, Any]) -> bytes:
     if not isinstance(audio, str):
         raise InvalidInput("audio: it is missing; send an audio file (WAV, FLAC, MP3, Ogg) in base64")
     try:
-        return base64.b64decode(audio, validate=True)
-    except ValueError as error:  # also for characters that are none of ASCII's
+        return from_base64(audio)
+    except ValueError as error:
         raise CodecError(f"audio: it is not base64 ({error})") from error

@@ -1,10 +1,10 @@
 """JSON messages and their fields: what is not as it must be is an InvalidInput that names it. Pure."""
 
-import json
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from oscine_engine.errors import InvalidInput
+from oscine_service import strict_json
 
 Object: TypeAlias = Mapping[str, Any]
 
@@ -14,16 +14,12 @@ def loads(message: str | bytes) -> Object:
     if isinstance(message, bytes):
         raise InvalidInput("a binary message: clients send JSON in text messages")
     try:
-        found = json.loads(message, parse_constant=_no_number)
-    except (ValueError, RecursionError) as error:
+        found = strict_json.loads(message)
+    except ValueError as error:
         raise InvalidInput(f"the message is not JSON: {error}") from error
     if not isinstance(found, dict):
         raise InvalidInput("the message is not a JSON object")
     return found
-
-
-def _no_number(name: str) -> None:
-    raise ValueError(f"{name} is no number of JSON's")
 
 
 _REQUIRED: Any = object()

@@ -3,8 +3,6 @@
 Every refusal is an InvalidInput that names the field.
 """
 
-import base64
-import binascii
 import json
 import math
 import struct
@@ -43,6 +41,7 @@ from oscine_service.conversation import (
 from oscine_service.conversation.backlog import MOST_CHARACTERS
 from oscine_service.errors import code, retry_after_s
 from oscine_service.limits import Limits
+from oscine_service.recordings import from_base64
 from oscine_service.websocket.fields import Object, field, loads, one_of, only, shown
 
 PROTOCOL = "oscine.v1"
@@ -177,8 +176,8 @@ def _format(message: Object) -> Format:
 def _reference(message: Object) -> ColdVoice:
     only(message, frozenset({"audio", "transcript", "language"}), "reference")
     try:
-        audio = base64.b64decode(field(message, "audio", str), validate=True)
-    except (binascii.Error, ValueError) as error:
+        audio = from_base64(field(message, "audio", str))
+    except ValueError as error:
         raise InvalidInput(f"reference.audio: not base64: {error}") from error
     transcript = field(message, "transcript", str, "")
     match field(message, "language", str, ""):
