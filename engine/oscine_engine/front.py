@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oscine_engine.checkpoint import configuration, layout
-from oscine_engine.errors import CheckpointError, InvalidInput, UnknownVoice
+from oscine_engine.errors import CheckpointError, InvalidInput, Overloaded, UnknownVoice
 from oscine_engine.events import SessionRequest, Started
 from oscine_engine.options import LANGUAGES, ColdVoice
 from oscine_engine.planner import Planner
@@ -29,6 +29,8 @@ DRAWN_SEEDS = 2**53
 
 DECODING = 2
 """Recordings that are decoded at a time."""
+MOST_RECORDED, RETRY_S = 64 << 20, 1.0
+"""Bytes of recordings that may wait for that, and when to try again with one that may not."""
 Decode = Callable[[bytes], tuple[NDArray[np.float32], int]]
 """An audio file -> mono samples in [-1, 1] and their rate in Hz. Raises InvalidInput for what is none."""
 
@@ -78,6 +80,7 @@ class Front:
         self._decode = decode
         # Other sessions need these threads, too, and a file can be made to keep one busy.
         self._decoding = asyncio.Semaphore(DECODING)
+        self._recorded = 0
 
     @property
     def serving(self) -> bool:
@@ -155,13 +158,20 @@ class Front:
             japanese.require()
 
     async def _heard(self, cold: ColdVoice) -> HeardVoice:
-        """Decoded outside the event loop."""
+        """Decoded outside the event loop. Raises Overloaded where too much waits for that."""
         if self._decode is None:
             raise InvalidInput(
                 "reference: this service does not speak after recordings that come with a request; name a voice, or "
                 "start it with references allowed"
             )
-        await self._decoding.acquire()
+        size = len(cold.audio)
+        if self._recorded + size > MOST_RECORDED:
+            raise Overloaded(f"{self._recorded} bytes of recordings wait to be heard already; try again", RETRY_S)
+        self._recorded += size
+        try:
+            await self._decoding.acquire()
+        finally:
+            self._recorded -= size
         decoding = asyncio.ensure_future(asyncio.to_thread(self._decode, cold.audio))
         decoding.add_done_callback(self._decoded)
         samples, rate = await asyncio.shield(decoding)

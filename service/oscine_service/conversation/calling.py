@@ -30,15 +30,19 @@ async def talking(
     """`Conversation.open`, with the client or in the telephone call that `config` names. Raises UnknownCall and
     CallTaken too."""
     if not config.sink:
-        async with Conversation.open(front, config, limits, calls) as talk:
+        opening = Conversation.open(front, config, limits, calls)
+        del config
+        async with opening as talk:
             yield talk
         return
     calls = calls or Calls()
     if calls.closing:
         raise closing()
     async with calls.sinks.turn(config.sink, principal.current().owner, CALL_WAIT_S) as turn:
+        opening_call = Calling.open(front, replace(config, format=turn.format), limits, calls)
+        del config
         try:
-            async with Calling.open(front, replace(config, format=turn.format), limits, calls) as talk:
+            async with opening_call as talk:
                 talk.turn = turn
                 yield talk
         finally:

@@ -68,8 +68,7 @@ class SpeechService:
                 await abort(context, refusal)
 
     async def _converse(self, requests: Requests, sender: Sender) -> None:
-        config = await self._config(requests)
-        opening = talking(self._front, config, self._limits, self._calls)
+        opening = talking(self._front, await self._config(requests), self._limits, self._calls)
         async with opening as talk, asyncio.TaskGroup() as tasks:
             tasks.create_task(_listen(talk, requests))
             interrupted = await _answer(talk, sender)

@@ -55,25 +55,27 @@ def routes(front: Front, limits: Limits, calls: Calls, voices: Mapping[str, str]
             raise BadField("send the request as JSON, with the header Content-Type: application/json")
         sent = await body.read(request, MAX_BODY_BYTES)
         asked = await asyncio.to_thread(parse, sent, voice_of) if len(sent) > LONG_BODY else parse(sent, voice_of)
-        entire = not asked.stream and has_head(asked.format)
-        config = Config(asked.session, SAMPLES if entire else asked.format)
-        opening = _opening(front, config, limits, calls)
+        text, format, stream, events = asked.text, asked.format, asked.stream, asked.events
+        entire = not stream and has_head(format)
+        opening = _opening(front, Config(asked.session, SAMPLES if entire else format), limits, calls)
+        # What is sent below holds what it names, and a recording is large.
+        del asked
         # Some clients warn where there is none.
         headers = {"x-request-id": f"req_{secrets.token_hex(16)}"}
-        if asked.events:
-            return Spoken(opening, lambda talk: _events(talk, asked.text), "text/event-stream", headers)
-        if asked.stream:
-            return Spoken(opening, lambda talk: _bytes(talk, asked.text), asked.format.media_type, headers)
+        if events:
+            return Spoken(opening, lambda talk: _events(talk, text), "text/event-stream", headers)
+        if stream:
+            return Spoken(opening, lambda talk: _bytes(talk, text), format.media_type, headers)
         response: Spoken
 
         async def file(talk: Conversation) -> AsyncIterator[bytes]:
-            data = b"".join([data async for data in _bytes(talk, asked.text)])
+            data = b"".join([data async for data in _bytes(talk, text)])
             if entire:
-                data = await asyncio.to_thread(whole, asked.format, pcm.decode_f32(data))
+                data = await asyncio.to_thread(whole, format, pcm.decode_f32(data))
             response.headers["content-length"] = str(len(data))
             yield data
 
-        response = Spoken(opening, file, asked.format.media_type, headers)
+        response = Spoken(opening, file, format.media_type, headers)
         return response
 
     async def listed(request: Request) -> Response:
@@ -94,8 +96,10 @@ def routes(front: Front, limits: Limits, calls: Calls, voices: Mapping[str, str]
 @asynccontextmanager
 async def _opening(front: Front, config: Config, limits: Limits, calls: Calls) -> AsyncIterator[Conversation]:
     """A conversation; what is refused of it is refused for the field of the request that it came from."""
+    opened = Conversation.open(front, config, limits, calls)
+    del config
     try:
-        async with Conversation.open(front, config, limits, calls) as talk:
+        async with opened as talk:
             yield talk
     except InvalidInput as error:
         field = FIELD_OF.get(error.message.partition(":")[0])

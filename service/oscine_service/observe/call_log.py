@@ -32,7 +32,9 @@ class Entry:
     """One call's attendant."""
 
     def __init__(self, visit: Visit, request: SessionRequest, number: int, clock: Callable[[], float]) -> None:
-        self._visit, self._request, self._number, self._clock = visit, request, number, clock
+        self._visit, self._number, self._clock = visit, number, clock
+        self._voice = "(a recording)" if request.reference is not None else request.voice
+        self._mode = str(request.mode)
         self._key = principal.current().name or None
         self._began = clock()
         self._first_text: float | None = None
@@ -63,8 +65,8 @@ class Entry:
             peer=self._visit.peer or None,
             key=self._key,
             trace=self._visit.trace.get("traceparent"),
-            voice="(a recording)" if self._request.reference is not None else self._request.voice,
-            mode=str(self._request.mode),
+            voice=self._voice,
+            mode=self._mode,
             outcome=word,
             message=_message(word, error),
             seconds=round(self._clock() - self._began, 3),

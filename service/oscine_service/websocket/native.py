@@ -1,14 +1,16 @@
 """The native WebSocket protocol on one socket: docs/websocket.md."""
 
+import asyncio
 from itertools import count
 
 from starlette.websockets import WebSocket
 
-from oscine_engine.errors import InvalidInput
+from oscine_engine.errors import InvalidInput, Overloaded
 from oscine_engine.front import Front
 from oscine_service.conversation import Calls, Cancel, Config, Played
 from oscine_service.http.server import MAX_MESSAGE_BYTES
 from oscine_service.limits import Limits
+from oscine_service.strict_json import LONG
 from oscine_service.websocket import messages
 from oscine_service.websocket.accepting import accepted
 from oscine_service.websocket.messages import End, Rendering
@@ -25,7 +27,8 @@ class Native:
         self._numbers = count(1)
 
     async def hear(self, message: Message) -> None:
-        request = messages.parse(message)
+        long = len(message) > LONG
+        request = await asyncio.to_thread(messages.parse, message) if long else messages.parse(message)
         channel = self._socket.channel(request.context)
         try:
             match request.asks:
@@ -46,12 +49,16 @@ class Native:
                     await channel.end()
                 case verb:
                     await channel.put(verb)
-        except InvalidInput as refusal:
-            # All that was accepted before is spoken first.
-            if channel is not None:
-                await channel.end(refusal)
-            else:
+        except (InvalidInput, Overloaded) as refusal:
+            if channel is None:
                 await self._socket.send(messages.error(request.context, refusal))
+            elif not channel.ended:
+                # All that was accepted before is spoken first.
+                await channel.end(refusal)
+            elif not channel.refused:
+                # With the name, the error would say that the context has ended: it is speaking.
+                about = InvalidInput(f"context {request.context!r}: {refusal}")
+                await self._socket.send(messages.error(None, about))
 
     def refused(self, error: InvalidInput) -> str:
         return messages.error(None, error)
@@ -61,6 +68,6 @@ async def serve(websocket: WebSocket, front: Front, limits: Limits, calls: Calls
     """One client, from its request to the end of its socket."""
     if not await accepted(websocket, calls, (messages.PROTOCOL,)):
         return
-    socket = Socket(websocket, front, limits, calls)
+    socket = Socket(websocket, front, limits, calls, MAX_MESSAGE_BYTES)
     await socket.send(messages.ready(limits, MOST_CONTEXTS, MAX_MESSAGE_BYTES))
     await socket.run(Native(socket))

@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from oscine_engine.errors import InvalidInput, Unavailable
+from oscine_engine.errors import InvalidInput, Overloaded, Unavailable
 from oscine_engine.front import Front
 from oscine_service.conversation import Calls, Config
 from oscine_service.errors import GOING, INTERNAL
@@ -22,6 +22,11 @@ Message: TypeAlias = str | bytes
 
 MOST_CONTEXTS = 64
 """Conversations at a time on one socket."""
+MOST_MESSAGE = 1 << 20
+"""Characters of one message, where none may hold a recording."""
+MOST_RECORDED = 16 << 20
+"""Bytes of recordings that wait, on one socket, to be spoken after."""
+RETRY_S = 1.0
 MOST_REASON = 123
 """Bytes of the reason of a close, which is cut there."""
 NORMAL = 1000
@@ -43,11 +48,15 @@ class Socket:
     Nothing in reading it waits for anything but the peer, so that signs of life are always seen.
     """
 
-    def __init__(self, websocket: WebSocket, front: Front, limits: Limits, calls: Calls) -> None:
+    def __init__(
+        self, websocket: WebSocket, front: Front, limits: Limits, calls: Calls, most: int = MOST_MESSAGE
+    ) -> None:
+        """most: characters of one message, or bytes."""
         self.front = front
         self.limits = limits
         self.calls = calls
         self._websocket = websocket
+        self._most = most
         self._channels: dict[str, Channel] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._now = asyncio.get_running_loop().time
@@ -78,11 +87,16 @@ class Socket:
         return self._channels.get(key)
 
     def open(self, key: str, config: Config, translator: Translator) -> Channel:
-        """Start a conversation under a name that no running one has. Raises InvalidInput if there are too many."""
+        """Start a conversation under a name that no running one has. Raises InvalidInput if there are too many, and
+        Overloaded if too much waits to be heard before they can speak."""
         if len(self._channels) >= MOST_CONTEXTS:
             raise InvalidInput(
                 f"{MOST_CONTEXTS} conversations are running on this connection: end one, or open another"
             )
+        cold = config.session.reference
+        waiting = sum(channel.waiting_bytes for channel in self._channels.values())
+        if cold is not None and waiting + len(cold.audio) > MOST_RECORDED:
+            raise Overloaded(f"{waiting} bytes of recordings wait on this connection already; try again", RETRY_S)
         channel = self._channels[key] = Channel(self, key, config, translator)
         task = asyncio.create_task(channel.run())
         self._tasks.add(task)
@@ -157,9 +171,12 @@ class Socket:
             if received["type"] != "websocket.receive":
                 return
             self._act()
-            message = received.get("text")
+            text = received.get("text")
+            message = received["bytes"] if text is None else text
             try:
-                await dialect.hear(received["bytes"] if message is None else message)
+                if len(message) > self._most:
+                    raise InvalidInput(f"a message of {len(message)} characters: send at most {self._most} in one")
+                await dialect.hear(message)
             except InvalidInput as error:
                 await self.send(dialect.refused(error))
 
