@@ -3,12 +3,15 @@
 import math
 
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
 
 from oscine_codecs.errors import CodecError
 from oscine_engine.errors import OscineError, UnknownVoice
 from oscine_service.errors import code, retry_after_s, row
+
+LEFT = 499
+"""What nobody is told who has left; no status of HTTP's."""
 
 
 def envelope(error: Exception, param: str | None = None) -> JSONResponse:
@@ -40,9 +43,20 @@ async def starlettes(request: Request, error: Exception) -> JSONResponse:
     return _body(error.status_code, error.detail, error.detail.lower().replace(" ", "_"), None, headers)
 
 
+async def gone(request: Request, error: Exception) -> Response:
+    """The client has left before it had sent all of its request: no fault, and nobody to answer."""
+    return Response(status_code=LEFT)
+
+
 async def unforeseen(request: Request, error: Exception) -> JSONResponse:
     """A bug; the server logs it."""
     return _body(500, "a fault that the service did not foresee", "internal", None, {})
 
 
-HANDLERS = {OscineError: ours, CodecError: ours, HTTPException: starlettes, Exception: unforeseen}
+HANDLERS = {
+    OscineError: ours,
+    CodecError: ours,
+    ClientDisconnect: gone,
+    HTTPException: starlettes,
+    Exception: unforeseen,
+}
