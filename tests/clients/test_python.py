@@ -144,8 +144,10 @@ async def test_refusals_have_classes_and_hints(service: Service) -> None:
                 (oc.Config(sample_rate=1), "Hm.", oc.InvalidInput, "sample_rate"),
                 (oc.Config(), "…", oc.InvalidInput, "nothing to speak"),
             ):
-                with pytest.raises(kind, match=reason):
+                with pytest.raises(kind, match=reason) as refused:
                     list(client.speak(text, config))
+                # As over WebSocket.
+                assert refused.value.code == ("unknown_voice" if kind is oc.NotFound else "invalid_input")
             with pytest.raises(ValueError, match="opus, pcm16, pcm_f32, mulaw"):
                 client.open(oc.Config(encoding="tape"))
             calls = [client.open(PCM) for _ in range(4)]
@@ -154,7 +156,7 @@ async def test_refusals_have_classes_and_hints(service: Service) -> None:
                 assert next(iter(call))
             with pytest.raises(oc.Overloaded) as caught:
                 list(client.speak("Hm.", PCM))
-            assert caught.value.retry_after_s is not None and caught.value.code == "resource_exhausted"
+            assert caught.value.retry_after_s is not None and caught.value.code == "overloaded"
             for call in calls:
                 call.close()
         with oc.Client("127.0.0.1:1") as client, pytest.raises(oc.Unavailable):

@@ -158,6 +158,30 @@ async def test_refusals_have_classes_and_hints(service: Service, url: str) -> No
     await service.idle()
 
 
+async def test_a_message_that_is_not_understood_ends_no_call(
+    url: str, service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with AsyncClient(url) as client:
+        call = await client.open(PCM)
+        await call.append("Yes. ")
+        await client._send("{")
+        await call.finish()
+        # Too late, and as harmless.
+        await call.append("More.")
+        assert isinstance([event async for event in call][-1], oc.Done)
+
+    def speak() -> None:
+        with Client(url) as client, client.open(PCM) as call:
+            call.append("Yes. ")
+            client._send("{")
+            call.finish()
+            assert isinstance(list(call)[-1], oc.Done)
+
+    await away(speak)
+    assert sum("not JSON" in record.getMessage() for record in caplog.records) == 2
+    await service.idle()
+
+
 async def test_calls_end_with_their_socket(service: Service, url: str) -> None:
     async with AsyncClient(url) as client:
         call = await client.open(PCM)

@@ -2,12 +2,15 @@
 
 import base64
 import json
+import logging
 import struct
 from typing import Any
 
 from oscine_client import errors
 from oscine_client.config import Config
 from oscine_client.events import Audio, Cancelled, Done, Event, Flushed, Heard, Marked, Started, Word, Words
+
+log = logging.getLogger("oscine_client")
 
 PATH = "/v1/speech"
 PROTOCOL = "oscine.v1"
@@ -77,7 +80,8 @@ class Answers:
         self._contexts: dict[int, str] = {}
 
     def read(self, message: str | bytes) -> tuple[str | None, Event | errors.SpeechError | None]:
-        """A context's name and what it is told; None for the name tells all of them, None for what is no news.
+        """A context's name and what it is told, None for what is no news. What is told of none of them ends none of
+        them, and is logged: a message that the service could not take.
 
         Raises SpeechError for what cannot be understood.
         """
@@ -109,6 +113,9 @@ class Answers:
                 return context, Done(**{name: told[name] for name in names})
             case "cancelled":
                 return context, Cancelled(told["heard_samples"])
+            case "error" if context is None:
+                log.warning("the service could not take a message: %s (%s)", told["message"], told["code"])
+                return None, None
             case "error":
                 return context, _error(told)
             case _:

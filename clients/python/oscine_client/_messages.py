@@ -37,6 +37,12 @@ _ERRORS = {
     grpc.StatusCode.ABORTED: errors.Cut,
 }
 
+_NAMES = {
+    grpc.StatusCode.INVALID_ARGUMENT: "invalid_input",
+    grpc.StatusCode.RESOURCE_EXHAUSTED: "overloaded",
+    grpc.StatusCode.PERMISSION_DENIED: "forbidden",
+}
+
 
 def config_message(config: Config) -> pb.SynthesizeConfig:
     """Raises ValueError for an encoding, container or mode that no service has."""
@@ -148,9 +154,12 @@ def voice(message: voice_pb2.Voice) -> Voice:
 def error(failure: Any) -> errors.SpeechError:
     """Of a call that did not end with OK: grpc.RpcError, or grpc.aio.AioRpcError."""
     status: grpc.StatusCode = failure.code()
-    hint = dict(failure.trailing_metadata() or ()).get("retry-after-ms")
+    told = dict(failure.trailing_metadata() or ())
+    hint = told.get("retry-after-ms")
+    # What is no refusal of the service's, such as a connection that is lost, has no name of its own.
+    code = told.get("oscine-code") or _NAMES.get(status, status.name.lower())
     return _ERRORS.get(status, errors.SpeechError)(
-        failure.details() or status.name, status.name.lower(), None if hint is None else float(hint) / 1000
+        failure.details() or status.name, str(code), None if hint is None else float(hint) / 1000
     )
 
 

@@ -137,7 +137,7 @@ class Client:
         try:
             while True:
                 name, told = answers.read(self._socket.recv())
-                if told is not None:
+                if name is not None and told is not None:
                     self._deliver(name, told)
         except ConnectionClosed as error:
             lost = _closing(error)
@@ -150,10 +150,10 @@ class Client:
         for call in left:
             call._tell(lost)
 
-    def _deliver(self, name: str | None, told: "_Told") -> None:
+    def _deliver(self, name: str, told: "_Told") -> None:
         with self._lock:
-            calls = list(self._calls.values()) if name is None else [self._calls[name]] if name in self._calls else []
-        for call in calls:
+            call = self._calls.get(name)
+        if call is not None:
             call._tell(told)
 
     def __enter__(self) -> Self:
@@ -313,10 +313,8 @@ class AsyncClient:
         try:
             while True:
                 name, told = answers.read(await socket.recv())
-                if told is not None:
-                    for call in list(self._calls.values()) if name is None else [self._calls.get(name)]:
-                        if call is not None:
-                            call._tell(told)
+                if name is not None and told is not None and (call := self._calls.get(name)) is not None:
+                    call._tell(told)
         except ConnectionClosed as error:
             self._lost = _closing(error)
         except SpeechError as error:

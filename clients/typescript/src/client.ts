@@ -155,7 +155,8 @@ class Connection {
     } else if (answer.context !== undefined) {
       this.#calls.get(answer.context)?.tell(answer.error);
     } else {
-      for (const speech of [...this.#calls.values()]) speech.tell(answer.error);
+      // A message that the service could not take; no call ends with it.
+      console.warn(`oscine: ${answer.error.message} (${answer.error.code})`);
     }
   }
 

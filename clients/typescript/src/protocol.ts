@@ -142,7 +142,7 @@ export interface Limits {
   pauseSeconds: number | null;
 }
 
-/** A message of the service. `context` is undefined for what tells all calls of a socket. */
+/** A message of the service. `context` is undefined for an error that ends no call. */
 export type Answer =
   | { kind: "event"; context: string; event: Event }
   | { kind: "error"; context: string | undefined; error: OscineError }
