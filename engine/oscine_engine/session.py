@@ -7,6 +7,7 @@ behind when they are gone.
 
 import asyncio
 import math
+import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -89,7 +90,7 @@ class Session:
         self.started = started
         self._planner = planner
         self._limits = limits
-        self._home = asyncio.get_running_loop()
+        self._home, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self._clock: Clock = clock or self._home
         self._stream: StreamPort | None = None
         self._state = State.OPEN
@@ -331,7 +332,10 @@ class Session:
     def _deliver(self, event: PortEvent) -> None:
         """Called in any thread."""
         try:
-            self._home.call_soon_threadsafe(self._hear, event)
+            if threading.get_ident() == self._thread:
+                self._home.call_soon(self._hear, event)  # the loop need not be woken by way of the system
+            else:
+                self._home.call_soon_threadsafe(self._hear, event)
         except RuntimeError:  # the event loop was closed with the session open: nobody is left to tell
             if self._stream is not None:
                 self._stream.stop(Cancelled("the listener's event loop is closed"))
