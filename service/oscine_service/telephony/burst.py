@@ -73,7 +73,7 @@ class Burst:
 
     @property
     def heard(self) -> int:
-        went_by = int((self._now() - self._since) * self.format.sample_rate)
+        went_by = round((self._now() - self._since) * self.format.sample_rate)
         bound = self._marks[0].position if self._marks else self._sent
         return min(bound, self._heard + max(0, went_by))
 
