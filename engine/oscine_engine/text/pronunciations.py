@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from oscine_engine.errors import InvalidInput
+from oscine_engine.text.controls import without_marks
 from oscine_engine.text.origins import Edit, Origin, edited, moved, within
-from oscine_engine.text.rate import without_marks
 
 MOST_WORDS = 2000
 LONGEST_WORD = 60
@@ -39,7 +39,9 @@ class Pronunciations:
             self._readings[_small(word.strip())] = without_marks(reading)
         self._longest = max(map(len, self._readings), default=0)
         self._beginnings = {word[:length] for word in self._readings for length in range(1, len(word) + 1)}
-        self._words = re.compile("|".join(map(_bounded, sorted(self._readings, key=len, reverse=True))), re.IGNORECASE)
+        words = "|".join(map(_bounded, sorted(self._readings, key=len, reverse=True)))
+        # Without a word there is nothing to find, where an empty pattern would be found everywhere.
+        self._words = re.compile(words or "(?!)", re.IGNORECASE)
 
     def stream(self) -> "PronunciationStream":
         """A fresh reader of one text."""

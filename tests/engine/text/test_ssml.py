@@ -8,10 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oscine_engine.errors import InvalidInput
+from oscine_engine.events import Mode
+from oscine_engine.front import read_front_end
+from oscine_engine.planner import Begin, Planner
 from oscine_engine.text.pronunciations import LONGEST_WORD, MOST_WORDS, Pronunciations
 from oscine_engine.text.segments import SentenceStream
 from oscine_engine.text.spoken import SpokenStream, spoken
 from tests.engine.text.test_spoken import cut, in_messages
+
+FRONT_END = read_front_end(None)
 
 TAGS = [
     ('<speak><prosody rate="100%">One. Two.</prosody></speak>', "One. Two."),
@@ -106,6 +111,11 @@ def test_capitals_of_every_script_are_those_of_their_word(word: str, written: st
         assert "".join(map(stream.push, messages)) + stream.flush() == said
 
 
+def test_a_lexicon_without_words_changes_nothing() -> None:
+    stream = Pronunciations({}).stream()
+    assert stream.push("Hello, you. ") + stream.flush() == "Hello, you. "
+
+
 @given(
     text=st.lists(
         st.sampled_from(["Nguyen", "SQL", "SQL server", "server", "行", "长", "城", "市", "s", " ", ".", "5 ", "\n"]),
@@ -187,3 +197,22 @@ def test_a_rate_outlasts_a_flush() -> None:
     assert (stream.flush(), stream.rates) == (["One"], [75])
     stream.push(" two</prosody> three")
     assert (stream.flush(), stream.rates) == ([" three"], [100])
+
+
+SILENCES = [
+    ('Wait <break time="1.5s"/>here. And <break time="700ms"/><break time="1s"/>  now.', [0, 1.5, 0, 1.7]),
+    ('<break time="2s"/>Hi. ', [2]),
+    ('a<break time="99s"/>... <break time="2s"/> b', [0, 10]),
+    ('one, <break time="499ms"/> two', [0]),
+    ('one<break time=".5s"/>two<break time="1s"/>', [0, 0.5]),
+    ("a \U000f0464 b", [0]),
+]
+
+
+@pytest.mark.parametrize(("text", "wanted"), SILENCES)
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a_silence_stands_in_front_of_what_is_said_next(text: str, wanted: list[float], mode: Mode) -> None:
+    for messages in ([text], list(text)):
+        planner = Planner(FRONT_END, mode)
+        steps = [step for message in messages for step in planner.push(message)] + planner.flush()
+        assert [step.silence_s for step in steps if isinstance(step, Begin)] == pytest.approx(wanted)
