@@ -152,7 +152,7 @@ class OpusEncoder:
         packets = []
         for place in range(first, first + samples.nbytes, step):
             count = encode(state, place, size, room, _MAX_PACKET_BYTES)
-            packets.append(ctypes.string_at(room, _checked(count, "encode a frame")))
+            packets.append(room.raw[: _checked(count, "encode a frame")])
         return packets
 
     def _control(self, request: int, value: Any) -> None:
