@@ -75,6 +75,7 @@ class Attempt:
         self.ready_at: float | None = None
         self.figures: Figures | None = None
         """What it said last that it had done."""
+        self._foreign = False
         self._asked_at: float | None = None
         """When the heartbeat was asked for that has not been answered."""
         self._living = asyncio.create_task(self._live())
@@ -127,6 +128,7 @@ class Attempt:
             if self._dismissed:
                 self._process.dismiss()
             watching = asyncio.create_task(self._watch(channel, folder))
+            watching.add_done_callback(self._watched)
             try:
                 ended = await self._process.ended()
             finally:
@@ -172,12 +174,28 @@ class Attempt:
                 await asyncio.sleep(max(0.0, asked + patience - time.monotonic()))
             else:
                 missed, self._asked_at = 0, None
-                if answer.HasField("figures"):
-                    self.figures = figures_wire.figures(answer.figures)
+                self._note(answer)
                 if not answer.serving:
                     self._late("has met a fault in its loop")
                     return
         self._late(f"has not answered for {self._times.hang:g} s")
+
+    def _note(self, answer: pb.BeatResponse) -> None:
+        """What an engine of another release counts otherwise is not shown; that it lives is what matters here."""
+        if not answer.HasField("figures"):
+            return
+        try:
+            self.figures = figures_wire.figures(answer.figures)
+        except ValueError as error:
+            if not self._foreign:
+                log.warning("what %s has done is not shown: it is of another release (%s)", self._name, error)
+            self._foreign, self.figures = True, None
+
+    def _watched(self, watching: asyncio.Task[None]) -> None:
+        """A process that nobody watches any more is given up: should it hang, nobody would know."""
+        if not watching.cancelled() and (error := watching.exception()) is not None:
+            log.error("the engine process is lost sight of", exc_info=error)
+            self._late(f"was lost sight of: {error}")
 
     def _late(self, trouble: str) -> None:
         if not self._dismissed:

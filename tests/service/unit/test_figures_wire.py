@@ -58,6 +58,30 @@ def test_a_message_of_another_release_is_refused() -> None:
         pb.Figures.FromString(b"\xff")
 
 
+async def test_figures_of_another_release_do_not_end_the_watch(
+    model: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[pb.Figures] = []
+    fault: type[Exception] = ValueError
+
+    def strange(message: pb.Figures) -> Figures:
+        told.append(message)
+        raise fault("a histogram of 3 counts for 5 bounds")
+
+    monkeypatch.setattr(figures_wire, "figures", strange)
+    settings = EngineSettings(model=model, max_streams=2, utilisation=float("inf"))
+    async with unit(settings, Times(beat=0.02)) as started, asyncio.timeout(60):
+        (supervisor,) = started.engines.supervisors
+        while len(told) < 4:
+            await asyncio.sleep(0.01)
+        assert supervisor.figures is None and supervisor.starts == 0
+        assert sum("another release" in record.getMessage() for record in caplog.records) == 1
+        # Whatever else goes wrong in watching it, an engine that nobody watches is given up.
+        fault = ZeroDivisionError
+        while supervisor.starts == 0:
+            await asyncio.sleep(0.01)
+
+
 async def test_an_engine_process_tells_what_it_has_done(model: Path) -> None:
     settings = EngineSettings(model=model, max_streams=2, utilisation=float("inf"))
     async with unit(settings, Times(beat=0.05)) as started:
