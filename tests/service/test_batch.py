@@ -18,14 +18,17 @@ import soundfile
 
 from oscine_engine.checkpoint.load import Checkpoint
 from oscine_engine.engine import Engine
-from oscine_engine.errors import InvalidInput
+from oscine_engine.errors import InvalidInput, Overloaded
 from oscine_engine.events import Mode, SessionRequest
+from oscine_engine.front import Front, VoiceInfo, read_front_end
+from oscine_engine.port import Deliver, StreamOptions
 from oscine_engine.settings import EngineSettings
 from oscine_service.batch import lists
 from oscine_service.batch.journal import NAME, Journal
 from oscine_service.batch.lists import Line
-from oscine_service.batch.packing import Job, speak, speak_all
+from oscine_service.batch.packing import PATIENCE, Job, speak, speak_all
 from oscine_service.cli import batch
+from tests.engine.ports import HandPort, HandStream
 
 PATIENCE_S = 120
 HERE = Path("/lists/of.txt")
@@ -127,6 +130,48 @@ def test_a_journal_outlives_a_run_that_was_killed(tmp_path: Path) -> None:
     (tmp_path / NAME).write_text("somebody's own notes\n")
     with pytest.raises(InvalidInput, match="line 1"):
         Journal(tmp_path)
+
+
+def test_two_runs_in_one_folder_are_kept_apart(tmp_path: Path) -> None:
+    with Journal(tmp_path), pytest.raises(InvalidInput, match="another run writes into"):
+        Journal(tmp_path)
+    Journal(tmp_path).__exit__(None, None, None)
+
+
+class Refusing(HandPort):
+    """Refuses every stream whose seed is 13, and counts how often."""
+
+    refusals = 0
+
+    async def open(self, options: StreamOptions, deliver: Deliver) -> HandStream:
+        if options.seed == 13:
+            self.refusals += 1
+            raise Overloaded("it can never fit", 0.001)
+        return await super().open(options, deliver)
+
+
+async def test_a_line_that_is_refused_for_ever_is_given_up_once_nobody_is_in_its_way(model: Path) -> None:
+    port = Refusing()
+    front = Front(port, read_front_end(model), {"anna": VoiceInfo("en", "")}, 24000)
+    jobs = [Job(str(seed), "One of us.", partial(SessionRequest, seed=seed)) for seed in (1, 13, 2)]
+    said = speak_all(front, jobs, 2)
+    first = asyncio.ensure_future(anext(said))
+    async with asyncio.timeout(PATIENCE_S):
+        # The first line has a place, so the second one may yet get it.
+        while port.refusals < 3 * PATIENCE:
+            await asyncio.sleep(0.001)
+        assert not first.done()
+        port.streams[0].run()
+        ended = [await first]
+        while len(ended) < 3:
+            following = asyncio.ensure_future(anext(said))
+            while not following.done():
+                for stream in port.streams:
+                    stream.run()
+                await asyncio.sleep(0.001)
+            ended.append(following.result())
+    errors = {each.job.name: each.error for each in ended}
+    assert isinstance(errors["13"], Overloaded) and errors["1"] is errors["2"] is None
 
 
 def options(*arguments: "str | Path") -> argparse.Namespace:

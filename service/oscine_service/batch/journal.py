@@ -5,6 +5,7 @@ is whole, and at worst a text is said again. Keys: `id`, `key` (a digest of all 
 `voice` or `recording`, `file`, `seconds`, `segments`, `wall_s`, and `error` in place of the last four where it failed.
 """
 
+import fcntl
 import hashlib
 import json
 import os
@@ -23,7 +24,8 @@ def key(decisive: dict[str, Any]) -> str:
 
 
 class Journal:
-    """Of one folder, made where there is none. Raises InvalidInput for a folder that cannot be written to."""
+    """Of one folder, made where there is none, and of one run at a time. Raises InvalidInput for a folder that cannot be
+    written to, or that another run writes into."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -31,8 +33,13 @@ class Journal:
         self._entries: dict[str, dict[str, Any]] = {}
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._read()
             self._file = self._path.open("a", encoding="utf-8")
+            try:
+                self._lock()
+                self._read()
+            except BaseException:
+                self._file.close()
+                raise
         except OSError as error:
             raise InvalidInput(f"cannot write to {folder}: {error.strerror}") from error
 
@@ -56,10 +63,17 @@ class Journal:
         self._file.write(json.dumps(entry, ensure_ascii=False) + "\n")
         self._file.flush()
 
+    def _lock(self) -> None:
+        """Held as long as the file is open, however a run ends."""
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise InvalidInput(
+                f"another run writes into {self._folder} just now: wait for its end, or take another folder"
+            ) from error
+
     def _read(self) -> None:
         """A last line without an end is of a run that was killed: it is cut off, and its text said again."""
-        if not self._path.exists():
-            return
         data = self._path.read_bytes()
         whole = data[: data.rfind(b"\n") + 1]
         if len(whole) < len(data):
