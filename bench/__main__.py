@@ -9,6 +9,7 @@ BENCHMARKS = {
     "evenness": "whether a long text stays as loud and as cheap to its end",
     "feed": "underruns and lost words when text comes at an agent's pace and stalls",
     "first_packet": "latency, audible onset, real-time factor and underruns of a real server",
+    "fuzz": "whether nonsense sent to every parser is refused in words, and leaves nothing behind",
     "growth": "whether speech gets dearer as it goes on: chunk times and memory",
     "hop": "what an engine in a process of its own adds to the first audio",
     "intelligibility": "error rate and opinion score of synthesised sentences",

@@ -1,0 +1,1 @@
+"""Nonsense for every parser, and what came of it."""
