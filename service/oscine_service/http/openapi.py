@@ -11,7 +11,7 @@ from oscine_engine.front import MAX_SEED
 from oscine_engine.options import FASTEST, LANGUAGES, MAX_TRANSCRIPT, SLOWEST
 from oscine_service.audio.formats import RATES
 from oscine_service.conversation.verbs import MAX_VOICE
-from oscine_service.http import openapi_door, openapi_voices
+from oscine_service.http import openapi_calls, openapi_door, openapi_voices
 from oscine_service.http.openai_names import MODELS, STOCK_VOICES
 from oscine_service.http.openai_request import (
     DEFAULT_FORMAT,
@@ -52,6 +52,7 @@ def document() -> Schema:
             "/v1/models": {"get": _MODELS},
             "/v1/models/{model}": {"get": _MODEL},
             **openapi_voices.paths(_refusals(400, 401, 408, 413, 429, 500, 501, 503), _refusals(403, 404, 409)),
+            **openapi_calls.paths(_refusals(401, 403), _refusals(404)),
             **openapi_door.paths(_refusals(400, 401, 413), _refusals(403)),
             "/livez": {"get": _probe("The process runs.", 200)},
             "/readyz": {"get": _probe("Calls can be taken.", 200, 503)},
@@ -63,6 +64,7 @@ def document() -> Schema:
                 "Model": _MODEL_SCHEMA,
                 "Error": _ERROR,
                 **openapi_voices.SCHEMAS,
+                **openapi_calls.SCHEMAS,
                 **openapi_door.SCHEMAS,
             },
             "responses": {"Error": _json("What is wrong, and what to do.", "Error")},

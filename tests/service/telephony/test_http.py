@@ -5,8 +5,10 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from jsonschema import Draft202012Validator
 
 from oscine_service.conversation import Calls
+from oscine_service.http import openapi
 from oscine_service.http.app import application
 from oscine_service.limits import Limits
 from oscine_service.security.principal import Principal, acting_for
@@ -43,7 +45,10 @@ async def test_calls_are_listed_shown_and_ended(door: Door) -> None:
             "conversations": 0,
         }
         path = f"/v1/calls/{quote(name, safe='')}"
-        assert (await there.get(path)).json() == {**found, "created_at": created}
+        one = (await there.get(path)).json()
+        assert one == {**found, "created_at": created}
+        described = openapi.document()["components"]
+        Draft202012Validator({"$ref": "#/components/schemas/Call", "components": described}).validate(one)
         assert (await there.delete(path)).json() == {"id": name, "object": "call.deleted", "deleted": True}
         assert call.hung_up
         missing = await there.get("/v1/calls/nobody")
