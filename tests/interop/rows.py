@@ -1,13 +1,13 @@
 """Which clients are driven, over which door, and what each of them can do."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """environment: of packages.toml. script: of clients/. kind: what the script is told beside addresses. protocol: the
     door, as metrics call it. told: the name in the table. words: the client hands word times on. way: how it breaks
-    off."""
+    off. faults: by column of the table, what does not work and is the client's own doing."""
 
     environment: str
     script: str
@@ -18,6 +18,7 @@ class Row:
     way: str
     language: str = "en"
     voice: str = "heart"
+    faults: tuple[tuple[str, str], ...] = ()
 
     @property
     def name(self) -> str:
@@ -39,6 +40,10 @@ def _own(name: str, protocol: str, told: str, words: bool, way: str, *more: str)
 LEAVES = "goes on to the next turn without a word"
 CLOSES = "closes the connection"
 CANCELS = "cancels the call"
+GOES_ON = (
+    "the plugin never cancels a call: its thread goes on to ask for every sentence that it was given, one after "
+    "another, and throws the sound away"
+)
 
 ROWS = (
     _pipecat("cartesia", "cartesia", "CartesiaTTSService", True, "`cancel`"),
@@ -51,7 +56,7 @@ ROWS = (
     _livekit("elevenlabs", "elevenlabs", "elevenlabs.TTS", True, "`close_context`, while it still gets text"),
     _livekit("deepgram", "deepgram", "deepgram.TTS", False, LEAVES),
     _livekit("openai", "openai", "openai.TTS", False, CLOSES),
-    _livekit("nvidia", "riva", "nvidia.TTS", False, CANCELS),
+    replace(_livekit("nvidia", "riva", "nvidia.TTS", False, ""), faults=(("interruption", GOES_ON),)),
     _own("openai", "openai", "audio.speech, streaming", False, CLOSES),
     _own("cartesia", "cartesia", "tts.websocket_connect", True, "`cancel`"),
     _own("deepgram", "deepgram", "speak.v1.connect", False, "`Clear`"),

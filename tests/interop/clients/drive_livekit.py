@@ -41,6 +41,8 @@ def session() -> aiohttp.ClientSession:
 class Client:
     def __init__(self, asked: dict[str, Any]) -> None:
         made = plugin(asked)
+        # Where it is not told times, it makes some up by itself, sentence by sentence.
+        self.words = made.capabilities.aligned_transcript
         # Once a text has ended, this one has closed its context and has no word left to break it off with.
         self.ends_first = asked["kind"] != "elevenlabs"
         # As an agent's session does with those that take whole texts.
@@ -60,7 +62,7 @@ class Client:
         async with self.begin(pieces) as stream:
             async for event in stream:
                 audio += event.frame.data
-                for word in event.frame.userdata.get("lk.timed_transcripts", []):
+                for word in event.frame.userdata.get("lk.timed_transcripts", []) if self.words else ():
                     words.append([str(word), word.start_time, word.end_time])
         return Spoken(bytes(audio), self.tts.sample_rate, words=words)
 
