@@ -1,15 +1,10 @@
 """Riva's text to speech over a real socket, as its clients call it."""
 
-import asyncio
 import io
 import math
-import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import grpc
 import numpy as np
@@ -202,38 +197,3 @@ async def test_a_client_that_interrupts_by_cancelling_frees_everything(service: 
         return service.engine.load_now == (0, 0)
 
     await until(idle)
-
-
-CLIENT = """
-import sys, riva.client, riva.client.proto.riva_tts_pb2 as tts
-from riva.client.proto.riva_audio_pb2 import AudioEncoding
-service = riva.client.SpeechSynthesisService(riva.client.Auth(None, False, sys.argv[1]))
-found = service.stub.GetRivaSynthesisConfig(tts.RivaSynthesisConfigRequest()).model_config
-voice = found[0].parameters["voice_name"]
-whole = service.synthesize("It will rain.", voice, custom_configuration={"seed": "1"})
-pieces = list(service.synthesize_online(["It will rain."], voice, custom_configuration={"seed": "1"}))
-assert len(whole.audio) > 10_000 and sum(len(piece.audio) for piece in pieces) == len(whole.audio)
-law = service.synthesize("It will rain.", encoding=AudioEncoding.MULAW, sample_rate_hz=8000)
-assert len(law.audio) > 2_000
-try:
-    service.synthesize("Hm.", "nobody")
-except Exception as error:
-    print(error.code().name)
-"""
-
-
-@pytest.mark.slow
-async def test_the_real_client_speaks(service: Service, tmp_path: Path) -> None:
-    def installed() -> Path:
-        python = tmp_path / "environment" / "bin" / "python"
-        subprocess.run([sys.executable, "-m", "venv", tmp_path / "environment"], check=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "nvidia-riva-client==2.28.0"], check=True)
-        return python
-
-    process = await asyncio.create_subprocess_exec(
-        *(await asyncio.to_thread(installed), "-I", "-c", CLIENT, service.address),
-        stdout=asyncio.subprocess.PIPE,
-        env={**os.environ, "no_grpc_proxy": "127.0.0.1"},
-    )
-    output, _ = await process.communicate()
-    assert (process.returncode, output) == (0, b"NOT_FOUND\n")
