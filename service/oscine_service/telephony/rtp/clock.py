@@ -16,6 +16,7 @@ SLOTS = 20
 SLOT_NS = PERIOD_NS // SLOTS
 LATE_NS = 200_000_000
 """Ticks that come later than this are left out, as after a machine has slept: a burst so long would be lost anyway."""
+NAME = "oscine-rtp-clock"
 SWITCH_S = 0.001
 """Python's lock changes hands after so long at most, while a clock runs; by default the clock would wait for 5 ms."""
 
@@ -51,12 +52,13 @@ class Clock:
         """Tick from now on. The time of its tick 0, in ns of the monotonic clock: up to a period ahead."""
         with self._lock:
             number = min(range(SLOTS), key=lambda slot: len(self._slots[slot]))
-            turn = (time.monotonic_ns() - self._origin - number * SLOT_NS) // PERIOD_NS + 1
+            now = time.monotonic_ns() - self._origin
+            turn = (now - number * SLOT_NS) // PERIOD_NS + 1
             self._slots[number][member] = turn
             if self._thread is None:
                 self._interval = sys.getswitchinterval()
                 sys.setswitchinterval(min(self._interval, SWITCH_S))
-                self._thread = threading.Thread(target=self._run, name="oscine-rtp-clock", daemon=True)
+                self._thread = threading.Thread(target=self._run, args=(now // SLOT_NS + 1,), name=NAME, daemon=True)
                 self._thread.start()
             return self._origin + turn * PERIOD_NS + number * SLOT_NS
 
@@ -66,8 +68,8 @@ class Clock:
             for slot in self._slots:
                 slot.pop(member, None)
 
-    def _run(self) -> None:
-        at = (time.monotonic_ns() - self._origin) // SLOT_NS + 1
+    def _run(self, at: int) -> None:
+        """From this slot of the grid on."""
         while True:
             wait = self._origin + at * SLOT_NS - time.monotonic_ns()
             if wait > 0:

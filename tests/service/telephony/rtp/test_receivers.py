@@ -10,29 +10,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from oscine_codecs import g711
 from oscine_codecs.opus import OpusDecoder
-from oscine_service.audio import writer
 from oscine_service.telephony.rtp.exchange import Exchange
 from oscine_service.telephony.rtp.sdes import Crypto
-from oscine_service.telephony.sink import Sinks, Turn
+from oscine_service.telephony.sink import Sinks
 from tests.service.telephony.rtp.offers import offer, opus
+from tests.service.telephony.rtp.sounds import likeness, say, speech
 from tests.service.telephony.rtp.telephones import HOST, taking, understood
 from tests.service.waiting import until
 
 pytestmark = pytest.mark.telephony
 
-SECONDS = 2
 KEY = Crypto("1", "AES_CM_128_HMAC_SHA1_80", bytes(range(30)))
-
-
-def speech(rate: int = 24000) -> NDArray[np.float32]:
-    """Something that is nowhere like itself: a sweep under an envelope."""
-    at = np.arange(SECONDS * rate) / rate
-    swept = np.sin(2 * np.pi * (200 * at + 400 * at**2)) * (0.55 + 0.45 * np.sin(2 * np.pi * 3.1 * at))
-    return (0.5 * swept).astype(np.float32)
 
 
 def free_pair() -> int:
@@ -54,20 +45,6 @@ def listens(port: int) -> bool:
     """Whether anybody on this machine does."""
     lines = Path("/proc/net/udp").read_text().splitlines()[1:]
     return any(int(line.split()[1].partition(":")[2], 16) == port for line in lines)
-
-
-async def say(turn: Turn) -> list[bytes]:
-    """`speech`, until it was heard; the frames."""
-    encoder = writer(turn.format)
-    blocks = [encoder.push(speech()), encoder.flush(), encoder.finish()]
-    frames: list[bytes] = []
-    for block in filter(None, blocks):
-        frames += block.frames
-        await turn.write(block.frames, block.samples)
-    await turn.flush()
-    while turn.heard < turn.written:
-        await turn.change()
-    return frames
 
 
 @asynccontextmanager
@@ -115,16 +92,6 @@ async def test_ffmpeg_hears_every_sample(tmp_path: Path, number: str, law: g711.
         frames, _ = await called(calls, sinks, text)
     said = law.values[np.frombuffer(b"".join(frames), np.uint8)].astype("<i2").tobytes()
     assert said in out.read_bytes()
-
-
-def likeness(heard: NDArray[np.float32], said: NDArray[np.float32]) -> float:
-    """The correlation where `said` fits best into `heard`."""
-    size = 1 << (len(heard) + len(said)).bit_length()
-    product = np.fft.irfft(np.fft.rfft(heard, size) * np.conj(np.fft.rfft(said, size)), size)
-    place = int(np.argmax(product[: len(heard)]))
-    piece = heard[place : place + len(said)]
-    said = said[: len(piece)]
-    return float((piece * said).sum() / np.sqrt((piece**2).sum() * (said**2).sum()))
 
 
 async def test_ffmpeg_hears_opus(tmp_path: Path) -> None:
