@@ -115,6 +115,12 @@ async def test_an_interrupted_call_tells_what_was_heard_and_a_closed_one_is_gone
             with client.open(PCM) as call:
                 call.append(LONG * 4)
                 assert next(event for event in call if isinstance(event, oc.Audio))
+            with client.open(PCM) as call, pytest.raises(oc.Cut):
+                call.append(LONG * 4)
+                call.finish()
+                for event in call:
+                    if isinstance(event, oc.Audio) and event.sequence == 0:
+                        call.cancel()
             # Leaving the loop over speak does the same.
             for event in client.speak(LONG * 4, PCM):
                 if isinstance(event, oc.Audio):
@@ -128,6 +134,13 @@ async def test_an_interrupted_call_tells_what_was_heard_and_a_closed_one_is_gone
                 if isinstance(event, oc.Audio) and event.sequence == 0:
                     await call.cancel()
             assert isinstance(event, oc.Cancelled) and event.heard_samples > 0
+        async with client.open(PCM) as call:
+            with pytest.raises(oc.Cut):
+                await call.append(LONG * 4)
+                await call.finish()
+                async for event in call:
+                    if isinstance(event, oc.Audio) and event.sequence == 0:
+                        await call.cancel()
         async with contextlib.aclosing(client.speak(LONG * 4, PCM)) as events:
             async for event in events:
                 if isinstance(event, oc.Audio):

@@ -25,7 +25,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
 import oscine_client
-from oscine_client import Audio, Cancelled, Config, Done, SpeechError, Started
+from oscine_client import Audio, Cancelled, Config, Cut, Done, SpeechError, Started
 
 if TYPE_CHECKING:
     import oscine_client.websocket
@@ -107,7 +107,10 @@ def listen(call: Call, path: str | None) -> None:
                     print(f"\n\n{spoken}", file=sys.stderr)
         except KeyboardInterrupt:
             call.cancel()
-            heard = next((event.heard_samples for event in call if isinstance(event, Cancelled)), None)
+            try:
+                heard = next((event.heard_samples for event in call if isinstance(event, Cancelled)), None)
+            except Cut:
+                heard = None  # over gRPC nobody tells any more once the text has ended
             # All may have been sent by then, and only the player not be through with it.
             told = "" if heard is None or not rate else f" after {heard / rate:.1f} s"
             print(f"\n\ninterrupted{told}", file=sys.stderr)

@@ -93,7 +93,7 @@ class AsyncCall:
         self._call = stub.Synthesize(metadata=metadata)
         self._opening: pb.SynthesizeRequest | None = opening
         self._turn = asyncio.Lock()
-        self._closed = False
+        self._finished = self._closed = False
 
     async def append(self, text: str) -> None:
         """More text, as it came: single characters, half words, paragraphs."""
@@ -112,11 +112,18 @@ class AsyncCall:
         await self._send(messages.played(samples))
 
     async def cancel(self) -> None:
-        """Stop for a listener who interrupts; answered by `Cancelled`."""
-        await self._send(messages.CANCEL)
+        """Stop for a listener who interrupts; answered by `Cancelled`.
+
+        Behind `finish` gRPC takes nothing more: the call is closed, and who iterates is told with `Cut`.
+        """
+        if self._finished:
+            self.close()
+        else:
+            await self._send(messages.CANCEL)
 
     async def finish(self) -> None:
-        """No more text follows."""
+        """No more text follows, and no report of what was played."""
+        self._finished = True
         await self._send(end=True)
 
     def close(self) -> None:

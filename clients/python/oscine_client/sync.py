@@ -80,7 +80,7 @@ class Call:
     def __init__(
         self, stub: SpeechServiceStub, opening: pb.SynthesizeRequest, metadata: tuple[tuple[str, str], ...]
     ) -> None:
-        self.ended = False
+        self.ended = self._finished = False
         self._requests: SimpleQueue[pb.SynthesizeRequest | None] = SimpleQueue()
         self._requests.put(opening)
         self._responses = stub.Synthesize(iter(self._requests.get, None), metadata=metadata)
@@ -103,11 +103,18 @@ class Call:
         self._requests.put(messages.played(samples))
 
     def cancel(self) -> None:
-        """Stop for a listener who interrupts; answered by `Cancelled`."""
-        self._requests.put(messages.CANCEL)
+        """Stop for a listener who interrupts; answered by `Cancelled`.
+
+        Behind `finish` gRPC takes nothing more: the call is closed, and who iterates is told with `Cut`.
+        """
+        if self._finished:
+            self.close()
+        else:
+            self._requests.put(messages.CANCEL)
 
     def finish(self) -> None:
-        """No more text follows."""
+        """No more text follows, and no report of what was played."""
+        self._finished = True
         self._requests.put(None)
 
     def close(self) -> None:
