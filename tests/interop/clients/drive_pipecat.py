@@ -49,12 +49,12 @@ def service(asked: dict[str, Any]) -> FrameProcessor:
             from pipecat.services.openai.tts import OpenAITTSService
 
             settings = OpenAITTSService.Settings(voice="alloy")  # it takes OpenAI's own names alone
-            return OpenAITTSService(api_key="any", base_url=f"http://{http}/v1", settings=settings)
+            return OpenAITTSService(api_key="any", base_url=f"http://{http}/v1", settings=settings, **PATIENT)
         case mode:  # nvidia's
             from pipecat.services.nvidia.tts import NvidiaTTSService
 
             settings = NvidiaTTSService.Settings(voice=voice, synthesis_mode=mode)
-            return NvidiaTTSService(server=grpc, use_ssl=False, settings=settings)
+            return NvidiaTTSService(server=grpc, use_ssl=False, settings=settings, **PATIENT)
 
 
 class Ear(FrameProcessor):
