@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PROTO_VENV := $(VENV)/proto
 
-.PHONY: help demo serve test lint format proto promise bench interop telephony clean
+.PHONY: help demo serve test lint format proto promise bench interop telephony browser clean
 .DELETE_ON_ERROR:
 
 help:
@@ -17,6 +17,7 @@ help:
 	@echo "make serve   run the service"
 	@echo "make test    run the tests        make lint   check style, types, layers and licences"
 	@echo "make proto   regenerate stubs     make bench  measure this machine"
+	@echo "make browser play speech in a headless Chromium, and compare what is heard with what was sent"
 	@echo "make interop drive the clients of others against the service"
 	@echo "make telephony  telephones and the packages of carriers against the service"
 
@@ -59,6 +60,11 @@ telephony: $(VENV)/.dev
 	@tools/prepare.sh telephony
 	@$(BIN)/python -m tests.interop.environments pipecat carriers
 	@$(BIN)/python -m pytest -n 0 -m telephony tests/service/telephony $(ARGS)
+
+# Chromium comes from the system's packages. What is measured takes a quarter of an hour: python -m bench.browser
+browser: $(VENV)/.dev
+	@tools/prepare.sh chromium
+	@$(BIN)/python -m pytest -n 0 -m browser tests/browser $(ARGS)
 
 proto: $(PROTO_VENV)/.ready
 	@PATH="$(CURDIR)/$(PROTO_VENV)/bin:$$PATH" $(PROTO_VENV)/bin/python tools/generate_stubs.py

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Prepares what pip cannot: a Python of at least 3.11 with venv, the folder .venv, and the system's Opus library.
-# Usage: tools/prepare.sh venv DIR | opus | telephony
+# Usage: tools/prepare.sh venv DIR | opus | chromium | telephony
 set -eu
 
 say() { echo "$1" >&2; }
@@ -79,5 +79,12 @@ opus)
     fi
     ;;
 telephony) install_missing ffmpeg baresip ;;
+chromium)
+    if command -v chromium >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1; then
+        say "browser: Chromium is installed"
+    else
+        install_packages chromium fonts-noto-cjk
+    fi
+    ;;
 *) fail "usage: tools/prepare.sh venv DIR | opus | telephony" ;;
 esac

@@ -87,8 +87,9 @@ class Page:
 
     async def click(self, selector: str) -> None:
         place = await self.run(
-            f"(() => {{ const it = document.querySelector({json.dumps(selector)}); it.scrollIntoView({{block: 'center'}});"
-            "const {x, y, width, height} = it.getBoundingClientRect(); return [x + width / 2, y + height / 2]; })()"
+            f"(() => {{ const it = document.querySelector({json.dumps(selector)});"
+            "it.scrollIntoView({ block: 'center' }); const { x, y, width, height } = it.getBoundingClientRect();"
+            "return [x + width / 2, y + height / 2]; })()"
         )
         for kind in ("mousePressed", "mouseReleased"):
             await self.ask("Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1], button="left", clickCount=1)
@@ -104,7 +105,7 @@ class Page:
 
     async def picture(self, path: Path) -> None:
         shot = await self.ask("Page.captureScreenshot", format="png")
-        path.write_bytes(base64.b64decode(shot["data"]))
+        await asyncio.to_thread(path.write_bytes, base64.b64decode(shot["data"]))
 
 
 class Browser:
@@ -201,10 +202,14 @@ async def chromium(flags: Sequence[str] = ()) -> AsyncIterator[Browser]:
 
 
 async def _address(file: Path, process: asyncio.subprocess.Process) -> str:
+    """Where it listens, once it has written that down."""
+
+    def written() -> list[str]:
+        return file.read_text().split("\n") if file.exists() else []
+
     async with asyncio.timeout(STARTS_S):
-        while not (file.exists() and file.read_text().count("\n")):
+        while len(lines := await asyncio.to_thread(written)) < 2:
             if process.returncode is not None:
                 raise RuntimeError(f"Chromium has ended with {process.returncode}")
             await asyncio.sleep(0.05)
-    port, path = file.read_text().split("\n")[:2]
-    return f"ws://127.0.0.1:{port}{path}"
+    return f"ws://127.0.0.1:{lines[0]}{lines[1]}"

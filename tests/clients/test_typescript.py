@@ -1,6 +1,7 @@
 """The TypeScript client: compiled, and run by Node against a real service."""
 
 import asyncio
+import json
 import os
 import shutil
 import subprocess
@@ -14,7 +15,8 @@ from oscine_engine.checkpoint.load import Checkpoint
 from tests.clients.conftest import running
 from tests.service.recordings import recording
 
-CLIENT = Path(__file__).parents[2] / "clients" / "typescript"
+ROOT = Path(__file__).parents[2]
+PARTS = ("clients/typescript", "service/oscine_service/browser/player")
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(shutil.which("npm") is None, reason="needs Node"),
@@ -22,10 +24,17 @@ pytestmark = [
 
 
 def built(folder: Path) -> Path:
-    """A compiled copy."""
-    copy = shutil.copytree(CLIENT, folder / "client", ignore=shutil.ignore_patterns("node_modules", "dist"))
+    """A compiled copy, beside one of the player that it takes in."""
+    for part in PARTS:
+        shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("node_modules", "dist"))
+    copy = folder / PARTS[0]
     for command in ("install --silent --no-audit --no-fund", "run build --silent"):
         subprocess.run(["npm", *command.split()], cwd=copy, check=True)
+    # An example for pages is only compiled here, against the types of the package itself.
+    options = {"extends": "./tsconfig.json", "include": ["examples/page.ts"]}
+    compiler = {"noEmit": True, "rootDir": "."}
+    (copy / "tsconfig.examples.json").write_text(json.dumps({**options, "compilerOptions": compiler}))
+    subprocess.run(["npx", "tsc", "-p", "tsconfig.examples.json"], cwd=copy, check=True)
     return copy
 
 

@@ -19,6 +19,7 @@ FILES = {
     f"{folder}/{entry.name}": entry.read_text()
     for folder in ("page", "player")
     for entry in files(browser).joinpath(folder).iterdir()
+    if not entry.name.endswith(".d.ts")
 }
 
 

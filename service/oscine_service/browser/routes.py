@@ -24,7 +24,7 @@ HEADERS = {
 }
 # Nothing from elsewhere, and nobody else's frame around it; a recording is listened to as a blob.
 POLICY = (
-    "default-src 'none'; script-src 'self'; worker-src 'self'; style-src 'self'; img-src 'self' data:; media-src blob:; "
+    "default-src 'none'; script-src 'self'; worker-src 'self'; style-src 'self'; img-src 'self'; media-src blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 PAGE_HEADERS = {

@@ -12,7 +12,7 @@ export function decoding(format, emit, fail) {
   const { encoding, sampleRate } = format;
   if (encoding === "opus" && globalThis.AudioDecoder !== undefined) return new OpusDecoding(format, emit, fail);
   if (encoding === "pcm16" && sampleRate === RATE) return new PcmDecoding(emit);
-  throw new RangeError(`${encoding} at ${sampleRate} Hz cannot be played here: ask the service for player.format`);
+  throw new RangeError(`${encoding} at ${sampleRate} Hz cannot be played here: ask the service for Player.format`);
 }
 
 class OpusDecoding {

@@ -41,7 +41,7 @@ export class PlayerError extends Error {
  * - `ended` {position, underruns, inserted}
  */
 export class Stream extends EventTarget {
-  /** Resolves with {position, underruns, inserted} when it was heard to its end, or stopped. */
+  /** Resolves with {position, underruns, inserted} when it was heard to its end, or stopped; rejects with a PlayerError. */
   finished;
   /** Samples at 48 kHz that were played. */
   position = 0;
@@ -81,7 +81,7 @@ export class Stream extends EventTarget {
 
   /** @internal */
   _told(type, detail) {
-    if (this.ended) return;
+    if (this.ended && type !== "event") return;
     if (detail.position !== undefined) this.position = detail.position;
     if (type === "begun") this.begun = true;
     if (type === "ended") this.ended = true;
@@ -103,8 +103,10 @@ export class Stream extends EventTarget {
  * `finished` rejects with a PlayerError where the service refuses, or is lost; what came before is played all the same.
  */
 export class Call extends Stream {
-  /** What the service spoke in, once it has told. */
+  /** What the service speaks in, once it has told. */
   started;
+  /** @internal The service says no more of it. */
+  over = false;
   #send;
   #cancel;
 
@@ -115,6 +117,7 @@ export class Call extends Stream {
     this.#cancel = cancel;
     this.addEventListener("event", ({ detail }) => {
       if (detail.type === "started") this.started = detail;
+      if (detail.type === "done" || detail.type === "cancelled") this.over = true;
     });
   }
 
@@ -229,7 +232,9 @@ export class Player {
 
   /** What to ask the service for: Opus where this browser decodes it, else plain samples. */
   static get format() {
-    return globalThis.AudioDecoder === undefined ? { encoding: "pcm16", sample_rate: RATE } : { encoding: "opus" };
+    return globalThis.AudioDecoder === undefined
+      ? { encoding: "pcm16", sampleRate: RATE }
+      : { encoding: "opus", sampleRate: 24000 };
   }
 
   /** Where the sound comes out, for whoever wants to look at it as well. */
@@ -254,6 +259,14 @@ export class Player {
   /** Call it in the handler of a click or a key, before anything else there is waited for. */
   async unlock() {
     await Promise.all([this.context.resume(), this.#ready]);
+  }
+
+  /** Fade out all that sounds or waits to, at once. */
+  stop() {
+    for (const stream of [...this.#streams.values()]) {
+      if (stream instanceof Call) stream.interrupt();
+      else stream.stop();
+    }
   }
 
   /** Stop the sound where it is, with a fade, and go on from there. The service is told that somebody is still there. */
@@ -282,6 +295,7 @@ export class Player {
     let rate = RATE;
     for await (const event of speech) {
       heard(event);
+      if (stream?.ended) break; // it was stopped, and leaving ends the call
       if (event.type === "started") {
         const { encoding, sampleRate } = event.format;
         rate = sampleRate;
@@ -338,7 +352,8 @@ export class Player {
     const send = (message) => this._ask({ type: "send", link, id, message });
     const call = new Call(this, id, send, () => this.#interrupt(link, call));
     this.#streams.set(id, call);
-    this._ask({ type: "start", link, id, fields: { format: Player.format, ...fields } });
+    const { encoding, sampleRate } = Player.format;
+    this._ask({ type: "start", link, id, fields: { format: { encoding, sample_rate: sampleRate }, ...fields } });
     return call;
   }
 
@@ -365,7 +380,7 @@ export class Player {
     const type = ["begun", "status", "ended"].find((name) => message[name] !== undefined);
     const id = message[type];
     this.#streams.get(id)?._told(type, message);
-    if (type === "ended") this.#streams.delete(id);
+    this.#leave(id);
   }
 
   /** From the worker. */
@@ -378,14 +393,22 @@ export class Player {
     const stream = this.#streams.get(id);
     if (stream === undefined) return;
     if (type === "failed") {
+      stream.over = true;
       stream._failed(new PlayerError(message.message, message.code, message.retryAfterMs));
-      // Of a call that never began nothing is heard.
-      if (!(stream instanceof Call) || stream.started === undefined) this.#streams.delete(id);
+      // Nothing is heard of a call that never began.
+      if (stream instanceof Call && stream.started === undefined) stream.ended = true;
     } else if (type === "event") {
       stream._told("event", message.event);
     } else {
       stream._told(type, message);
     }
+    this.#leave(id);
+  }
+
+  /** Forget a stream of which nothing more is told. */
+  #leave(id) {
+    const stream = this.#streams.get(id);
+    if (stream?.ended && (stream.over || !(stream instanceof Call))) this.#streams.delete(id);
   }
 }
 

@@ -68,12 +68,13 @@ export class Ring {
 }
 
 /**
- * How long a new stream waits behind its first sample: nothing on a link that was good so far, longer on one that let
- * the sound run dry, and less again with every ten seconds that it did not.
+ * How long a new stream waits behind its first sample: a little at first, longer on a link that let the sound run dry,
+ * and less again with every ten seconds that it did not, until it is nothing.
  */
 export class Patience {
+  static FIRST = 0.048 * RATE;
   static MOST = 0.4 * RATE;
-  samples = 0;
+  samples = Patience.FIRST;
   #clean = 0;
 
   /** The sound came so many samples too late. */
