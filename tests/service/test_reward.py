@@ -115,6 +115,8 @@ def test_silence_is_worth_nothing_and_bad_items_cost_others_nothing(service: str
     ("body", "word"),
     [
         (b"no json", "JSON"),
+        (b'{"text": "Hi.", "text": "Ho."}', "twice"),
+        (json.dumps({"text": "Hi."}).encode("utf-16"), "JSON"),
         (b"[]", "object"),
         pytest.param(b"[" * 100_000, "JSON", id="deep"),
         (b"{}", "text"),

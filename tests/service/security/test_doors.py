@@ -1,5 +1,6 @@
 """Both doors of a service with keys, as clients meet them."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,7 @@ from oscine_engine.checkpoint.load import Checkpoint
 from oscine_proto.oscine.v1 import speech_pb2 as pb
 from oscine_proto.oscine.v1.speech_pb2_grpc import SpeechServiceStub
 from oscine_service.config.model import Security, Settings
+from oscine_service.http.openai import MAX_BODY_BYTES
 from oscine_service.http.server import serving
 from oscine_service.security.http_door import MOST_BODY
 from oscine_service.security.keys import Key
@@ -180,6 +182,9 @@ async def test_a_key_is_exchanged_for_a_token_that_speaks_and_does_no_more(guard
         b'{"expires_in": true}',
         b'{"x": 1}',
         b'{"expires_in": 4000}',
+        b'{"expires_in": 60, "expires_in": 70}',
+        b'{"expires_in": NaN}',
+        '{"expires_in": 60}'.encode("utf-16"),
     ],
 )
 async def test_a_wrong_wish_for_a_token_is_explained(guarded: House, body: bytes) -> None:
@@ -233,11 +238,25 @@ async def test_a_body_that_is_too_large_is_not_read(guarded: House) -> None:
     key = {"Authorization": "Bearer one"}
     status, _, body = await guarded.fetch("/v1/tokens", key, method="POST", body=b" " * (MOST_BODY + 1))
     assert status == 413 and str(MOST_BODY) in body.decode()
+    assert json.loads(body)["error"]["code"] == "too_large"
     chunked = {**key, "Transfer-Encoding": "chunked"}
     piece = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
     status, _, _ = await guarded.fetch("/v1/tokens", chunked, method="POST", body=piece * 17 + b"0\r\n\r\n")
     assert status == 413
     assert (await guarded.fetch("/v1/tokens", key, method="POST", body=b" " * MOST_BODY))[0] == 201
+
+
+async def test_no_more_is_let_in_than_is_taken_there(guarded: House) -> None:
+    """What is told of a body is enough to refuse it."""
+    host, _, port = guarded.http_address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(
+        b"POST /v1/audio/speech HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer one\r\nContent-Type: application/json\r\n"
+        b"Content-Length: %d\r\n\r\n" % (MAX_BODY_BYTES + 1)
+    )
+    async with asyncio.timeout(20):
+        assert b" 413 " in await reader.readline()
+    writer.close()
 
 
 async def test_a_websocket_wants_a_key(guarded: House) -> None:
