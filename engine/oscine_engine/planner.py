@@ -29,6 +29,7 @@ from oscine_engine.text.joining import Joiner
 from oscine_engine.text.origins import Origin, edited, within
 from oscine_engine.text.pronunciations import Pronunciations
 from oscine_engine.text.segments import SentenceStream
+from oscine_engine.text.silence import LONGEST_S
 from oscine_engine.text.word_sounds import Word
 
 T = TypeVar("T")
@@ -37,10 +38,11 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True)
 class Begin:
     """A new segment starts; `whole` tells that its text arrives complete. rate: that its text asks for, times the
-    session's own."""
+    session's own. silence_s: that its text asks for between the segment before and this one, or at the start."""
 
     whole: bool
     rate: float = 1.0
+    silence_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,8 @@ class Planner:
         self._read = 0
         self._searched = 0
         self._open = False
+        self._silence_s = 0.0
+        """Asked for in front of sentences that had nothing to say, to stand in front of the next that has."""
         self._tells_words = words
         self._early: list[Word] = []
         """Words of a segment that has not begun, since none of its ids is certain."""
@@ -108,6 +112,7 @@ class Planner:
         steps: list[Step] = []
         self._close_all(self._sentences.push(self._joiner.push(text)), steps)
         if self._arriving:
+            self._wait(self._sentences.take_silence())
             self._advance(self._sentences.pending, self._sentences.pending_origins, self._sentences.rate, steps)
         return steps
 
@@ -172,10 +177,20 @@ class Planner:
 
     def _close_all(self, sentences: list[str], steps: list[Step]) -> None:
         self.first_end = None
-        for sentence, rate, origins in zip(sentences, self._sentences.rates, self._sentences.origins, strict=True):
+        told = self._sentences
+        for sentence, rate, origins, silence_s in zip(sentences, told.rates, told.origins, told.silences, strict=True):
+            self._wait(silence_s)
             self._close(sentence, origins, rate, steps)
             if self.first_end is None:
                 self.first_end = self.segments
+
+    def _wait(self, silence_s: float) -> None:
+        self._silence_s = min(self._silence_s + silence_s, LONGEST_S)
+
+    def _begin(self, whole: bool, rate: int) -> Begin:
+        self.segments += 1
+        silence_s, self._silence_s = self._silence_s, 0.0
+        return Begin(whole, rate / 100, silence_s)
 
     def _close(self, sentence: str, origins: tuple[Origin, ...], rate: int, steps: list[Step]) -> None:
         if self._japanese:
@@ -194,8 +209,7 @@ class Planner:
             pieces = _pieces(first, reader.finish())
             for ids, words in zip(pieces, _pieces(early, reader.words), strict=True):
                 if ids:
-                    self.segments += 1
-                    steps += (Begin(whole=True, rate=rate / 100), Ids(tuple(ids)), End())
+                    steps += (self._begin(whole=True, rate=rate), Ids(tuple(ids)), End())
                     self._tell(words)
 
     def _pieces(self) -> PieceStream:
@@ -209,8 +223,7 @@ class Planner:
             if ids:
                 if not self._open:
                     self._open = True
-                    self.segments += 1
-                    steps.append(Begin(whole=False, rate=rate / 100))
+                    steps.append(self._begin(whole=False, rate=rate))
                 steps.append(Ids(tuple(ids)))
             if self._open:
                 self._tell(self._early)

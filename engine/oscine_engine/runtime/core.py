@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from oscine_engine.errors import InternalError, OscineError, Overloaded
 from oscine_engine.events import Audio, Done, Flushed, Stats
 from oscine_engine.figures import Figures, Standing, Tally
+from oscine_engine.guards.edges import PAUSE_S
 from oscine_engine.options import FASTEST, SLOWEST
 from oscine_engine.planner import Begin, End, Ids, Step
 from oscine_engine.port import Deliver, Progress, Sounded, StreamOptions
@@ -139,8 +140,8 @@ class Core:
         with self._blaming(stream, "the text could not be taken"):
             for step in steps:
                 match step:
-                    case Begin(whole=whole, rate=rate):
-                        stream.writing = self._begin(stream, whole, rate)
+                    case Begin() as begin:
+                        stream.writing = self._begin(stream, begin)
                     case Ids(ids=ids):
                         assert stream.writing is not None
                         self.stages.add_text(stream.writing, ids)
@@ -446,6 +447,11 @@ class Core:
         # Behind a silence that the listener has had anyway there is no pause to keep.
         pause = None if stream.listener.first and not stream.held else stream.pause
         samples = segment.guard.edge(samples, last, after=pause)
+        if samples.size and segment.silence_s:
+            # Between sentences there is a pause anyway.
+            missing_s = max(0.0, segment.silence_s - (0.0 if pause is None else PAUSE_S))
+            samples = np.concatenate((np.zeros(round(missing_s * self._rate), np.float32), samples))
+            segment.silence_s = 0.0
         if samples.size:
             if stream.listener.first:
                 self._holding += not stream.held
@@ -537,9 +543,10 @@ class Core:
         stream.lane.credit = self._credit - stream.listener.ahead - stream.held_samples
         self._touch(stream)
 
-    def _begin(self, stream: Stream, whole: bool, rate: float) -> Segment:
-        segment = self._open_segment(stream, whole, segment_seed(stream.options.seed, stream.begun))
-        segment.tempo = Tempo(min(max(stream.options.speed * rate, SLOWEST), FASTEST))
+    def _begin(self, stream: Stream, begin: Begin) -> Segment:
+        segment = self._open_segment(stream, begin.whole, segment_seed(stream.options.seed, stream.begun))
+        segment.tempo = Tempo(min(max(stream.options.speed * begin.rate, SLOWEST), FASTEST))
+        segment.silence_s = begin.silence_s
         stream.begun += 1
         stream.lane.segments.append(segment)
         return segment

@@ -26,6 +26,7 @@ class Segment:
     complete: no more will come. frames: mel frames the flow has finished. solved: no mel follows what waits, and its
     pages are given back. marks: flushes to be answered when it has sounded.
     draws: (position, seed): from which id on which seed draws. promised: pages of the flow's pool that are kept for it.
+    silence_s: to stand in front of its first samples, 0 once it does.
     tempo: what draws its mel together or apart; `frames` count what the flow finished, `mel` is what came out of it.
     """
 
@@ -46,6 +47,7 @@ class Segment:
     marks: int = 0
     draws: list[tuple[int, int]] = field(default_factory=list)
     promised: int = 0
+    silence_s: float = 0.0
     tempo: Tempo = field(default_factory=lambda: Tempo(1.0))
 
     @property

@@ -23,10 +23,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from oscine_engine.text import rate, ssml
+from oscine_engine.text import controls, rate, silence, ssml
 from oscine_engine.text.origins import Origin
 
-_SPECIAL = re.compile(rf"[<\[\]&\\`~^【$]|{rate.MARKS.pattern}")
+_SPECIAL = re.compile(rf"[<\[\]&\\`~^【$]|{controls.MARKS.pattern}")
 _BLOCK_NAMES = (
     "think|thinking|thought|reasoning|scratchpad|reflection|tool|tools|tool_call|tool_calls|tool_use|tool_code|tool_response|"
     "tool_result|tool_results|function|functions|function_call|function_calls|function_results|invoke|script|style"
@@ -220,7 +220,8 @@ def _angle(text: str, at: int, _recent: str, final: bool) -> _Found:
     if text.startswith("<!--", at):
         return _Found(4, "", _COMMENT_END)
     if (tag := ssml.read_tag(text[at : at + ssml.LONGEST], final)) is not None:
-        return _Found(tag.length, rate.without_marks(tag.left), written=tag.written)
+        left = controls.without_marks(tag.left) + (silence.mark(tag.silence_s) if tag.silence_s else "")
+        return _Found(tag.length, left, written=tag.written)
     rest = text[at : at + _BLOCK_LIMIT + 1].lower()
     if not final and (_opens_block(rest) or "<!--".startswith(rest)):
         return _MORE

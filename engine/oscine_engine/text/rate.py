@@ -1,10 +1,8 @@
 """Speaking rates that a text asks for itself, `<prosody rate="…">`, on their way through it.
 
-A change is written into the text as one character, which stands for the rate from there on, in percent of the voice's
-own, and tells whether a part of the text begins with it or ends. No text can bring such a character along: `Markup`,
-which writes them, leaves out those that come to it, and `Pronunciations` those in its readings. They go no further than
-`SentenceStream`, where a change ends the sentence before it. In front of a part that begins in the midst of one it is
-as if there were a comma.
+A change is written into the text as one character (`controls.py`), which stands for the rate from there on, in percent
+of the voice's own, and tells whether a part of the text begins with it or ends. In front of a part that begins in the
+midst of a sentence it is as if there were a comma.
 
     x-slow 50 %, slow 75 %, medium 100 %, fast 125 %, x-fast 150 %
     80%           of the voice's own rate, wherever it stands
@@ -16,28 +14,22 @@ Rates are kept within 50 % and 200 %. What is no rate changes nothing.
 
 import re
 
+from oscine_engine.text import controls
+
 SLOWEST, FASTEST = 50, 200
-_FIRST = 0xF0000
-"""Of a plane that is for private use: nothing is ever said of it."""
-_BEGINS = 0x100
-MARKS = re.compile(f"[{chr(_FIRST)}-{chr(_FIRST + _BEGINS + FASTEST)}]")
+_BEGINS = controls.RATES // 2
 _NAMED = {"x-slow": 50, "slow": 75, "medium": 100, "default": 100, "fast": 125, "x-fast": 150}
 _NUMBER = re.compile(r"\s*([+-]?)(\d{1,4}(?:\.\d{1,4})?)(%?)\s*")
 
 
 def mark(percent: int, *, begins: bool) -> str:
     """What stands in the text for a change to this rate."""
-    return chr(_FIRST + percent + begins * _BEGINS)
-
-
-def without_marks(text: str) -> str:
-    """`text`, which somebody typed, without characters that would change the rate."""
-    return text if text.isascii() else MARKS.sub("", text)
+    return controls.mark(percent + begins * _BEGINS)
 
 
 def of_mark(character: str) -> tuple[int, bool]:
     """The rate in percent, and whether a part begins with it."""
-    code = ord(character) - _FIRST
+    code = controls.number(character)
     return code % _BEGINS, code >= _BEGINS
 
 

@@ -29,11 +29,12 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
+from oscine_engine.text import controls, silence
 from oscine_engine.text.breaks import may_part
 from oscine_engine.text.markup import Markup
 from oscine_engine.text.origins import Origin, moved, within
 from oscine_engine.text.pronunciations import Pronunciations
-from oscine_engine.text.rate import MARKS, of_mark
+from oscine_engine.text.rate import of_mark
 
 _WIDE_MARKS = frozenset("。！？｡‼⁇⁈⁉")
 _MARKS = ".!?…"
@@ -80,6 +81,7 @@ class SentenceStream:
     rate: of what is pending, in percent of the voice's own (`rate.py`); a change of it ends a sentence.
     pending_origins: of what is pending, where it is read in place of something else.
     rates, origins: the same of each of the sentences that the last call finished.
+    silences: seconds that the text asks for in front of each of these.
     """
 
     def __init__(self, longest_s: float = 20.0, pronunciations: Pronunciations | None = None) -> None:
@@ -91,6 +93,9 @@ class SentenceStream:
         self.rates: list[int] = []
         self.pending_origins: tuple[Origin, ...] = ()
         self.origins: list[tuple[Origin, ...]] = []
+        self.silences: list[float] = []
+        self._silence_s = 0.0
+        """In front of what is pending."""
 
     @property
     def pending(self) -> str:
@@ -117,13 +122,18 @@ class SentenceStream:
         words = "" if self._words is None else self._words.held
         return words + self._markup.held
 
+    def take_silence(self) -> float:
+        """Seconds of silence that the text asks for in front of what is pending, once."""
+        taken, self._silence_s = self._silence_s, 0.0
+        return taken
+
     def push(self, text: str) -> list[str]:
         """Sentences that `text` finishes, with the blanks behind them."""
         text, origins = self._markup.push(text), self._markup.origins
         if self._words is not None:
             text = self._words.push(text, origins)
             origins = self._words.origins
-        self.rates, self.origins = [], []
+        self.rates, self.origins, self.silences = [], [], []
         return self._split(text, origins)
 
     def flush(self) -> list[str]:
@@ -133,13 +143,18 @@ class SentenceStream:
         if self._words is not None:
             rest = self._words.flush(rest, origins)
             origins = self._words.origins
-        self.rates, self.origins = [], []
+        self.rates, self.origins, self.silences = [], [], []
         return self._split(rest, origins) + self._flushed()
 
     def _split(self, text: str, origins: Sequence[Origin]) -> list[str]:
-        """The sentences that `text` finishes. Where the rate changes the one before is over."""
+        """The sentences that `text` finishes. Where the rate changes, and in front of a silence, one is over."""
         at, sentences = 0, list[str]()
-        for change in MARKS.finditer(text):
+        for change in controls.MARKS.finditer(text):
+            if (silence_s := silence.of_mark(change[0])) is not None:
+                sentences += self._pushed(text[at : change.start()], within(origins, at, change.start()))
+                sentences += self._flushed()
+                self._silence_s, at = min(self._silence_s + silence_s, silence.LONGEST_S), change.end()
+                continue
             rate, begins = of_mark(change[0])
             sentences += self._pushed(text[at : change.start()], within(origins, at, change.start()))
             if begins and (before := self._splitter.pending.rstrip()) and before[-1].isalnum():
@@ -160,6 +175,7 @@ class SentenceStream:
         at = 0
         for sentence in sentences:
             self.origins.append(within(self.pending_origins, at, at + len(sentence)))
+            self.silences.append(self.take_silence())
             at += len(sentence)
         if sentences:
             self.pending_origins = within(self.pending_origins, at, at + len(self._splitter.pending))

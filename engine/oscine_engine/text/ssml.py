@@ -2,7 +2,8 @@
 
 | tag | what is left |
 | --- | --- |
-| `<break time="500ms"/>`, `strength="strong"` | a pause: of a comma below half a second, else of a sentence's end |
+| `<break time="700ms"/>` | a sentence's end and so long a silence, 10 s at most; below half a second a comma's pause |
+| `<break strength="strong"/>` | a sentence's end; of one that is not strong or none a comma's pause |
 | `<sub alias="…">…</sub>` | the alias |
 | `<phoneme alphabet="arpabet" ph="HH AH0 L OW1">…</phoneme>`, `alphabet="pinyin" ph="hao3"` | pronunciation marks |
 | `<say-as interpret-as="characters">…</say-as>`, `digits`, `telephone`, `ordinal` | the content, as it is said so |
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from html import unescape
 
 from oscine_engine.text.marks import typed_marks
+from oscine_engine.text.silence import SHORTEST_S
 
 _ATTRIBUTE = re.compile(r"""([A-Za-z_][\w:.-]*)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _ATTRIBUTES = r"""(?:\s+[A-Za-z_][\w:.-]*\s*=\s*(?:"[^"<>]*"|'[^'<>]*'))*\s*"""
@@ -36,7 +38,7 @@ _ENDS = {name: re.compile(rf"</{name}\s{{0,4}}>", re.IGNORECASE) for name in ("s
 _LONGEST_END = len("</phoneme    >")
 LONGEST = _LONGEST_TAG + _LONGEST_CONTENT + _LONGEST_END
 _TAGS = re.compile(r"<[^<>]*>")
-_SECONDS = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s)\s*", re.IGNORECASE)
+_SECONDS = re.compile(r"\s*(\d{1,9}(?:\.\d{0,9})?|\.\d{1,9})\s*(ms|s)\s*", re.IGNORECASE)
 _SILENT = frozenset(("none",))
 _STRONG = frozenset(("strong", "x-strong"))
 _ARPABET = frozenset("arpabet x-arpabet cmu-arpabet x-cmu-arpabet cmu x-amazon-arpabet".split())
@@ -46,11 +48,12 @@ _PINYIN = frozenset("pinyin x-pinyin x-amazon-pinyin py x-py sapi".split())
 @dataclass(frozen=True, slots=True)
 class Tag:
     """What is read of a tag, or of all up to the tag that closes it: its length, what it leaves, and what was written
-    where that is read, None where nothing was. Length 0: more is needed."""
+    where that is read, None where nothing was. silence_s: behind what it leaves. Length 0: more is needed."""
 
     length: int
     left: str
     written: str | None = None
+    silence_s: float = 0.0
 
 
 _MORE = Tag(0, "")
@@ -90,7 +93,7 @@ def read_tag(text: str, final: bool) -> Tag | None:
         return None if final or not _may_become_one(text[: _LONGEST_TAG + 1]) else _MORE
     name, given = match[1].lower(), _given(match[2])
     if name == "break":
-        return Tag(match.end(), _pause(given))
+        return _pause(match.end(), given)
     left = "" if name == "say-as" else given.get("alias", "") if name == "sub" else _marks(given)
     if match[3] or not (left or name == "say-as"):
         return Tag(match.end(), left)
@@ -122,15 +125,17 @@ def _given(attributes: str) -> dict[str, str]:
     return {name.lower(): unescape(first or second) for name, first, second in _ATTRIBUTE.findall(attributes)}
 
 
-def _pause(given: dict[str, str]) -> str:
+def _pause(length: int, given: dict[str, str]) -> Tag:
     strength = given.get("strength", "").lower()
     time = _SECONDS.fullmatch(given.get("time", ""))
     if time is not None:
         seconds = float(time[1]) * (0.001 if time[2].lower() == "ms" else 1.0)
-        return "\n" if seconds >= 0.5 else ", " if seconds > 0 else ""
+        if seconds >= SHORTEST_S:
+            return Tag(length, "\n", silence_s=seconds)
+        return Tag(length, ", " if seconds > 0 else "")
     if strength in _SILENT:
-        return ""
-    return "\n" if strength in _STRONG else ", "
+        return Tag(length, "")
+    return Tag(length, "\n" if strength in _STRONG else ", ")
 
 
 def _marks(given: dict[str, str]) -> str:

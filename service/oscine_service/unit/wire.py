@@ -88,8 +88,8 @@ def speak_request(steps: Sequence[Step], *, mark: bool, end: bool) -> pb.StreamR
 def _steps(steps: Sequence[Step]) -> Iterator[pb.Step]:
     for step in steps:
         match step:
-            case Begin(whole=whole, rate=rate):
-                yield pb.Step(begin=pb.Begin(whole=whole, rate=rate))
+            case Begin(whole=whole, rate=rate, silence_s=silence_s):
+                yield pb.Step(begin=pb.Begin(whole=whole, rate=rate, silence_s=silence_s))
             case Ids(ids=ids):
                 yield pb.Step(ids=pb.Ids(ids=ids))
             case End():
@@ -102,7 +102,7 @@ def steps(messages: Iterable[pb.Step]) -> list[Step]:
     for message in messages:
         match message.WhichOneof("step"):
             case "begin":
-                found.append(Begin(message.begin.whole, message.begin.rate))
+                found.append(Begin(message.begin.whole, message.begin.rate, message.begin.silence_s))
             case "ids":
                 found.append(Ids(tuple(message.ids.ids)))
             case "end":

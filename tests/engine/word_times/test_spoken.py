@@ -147,3 +147,13 @@ async def test_words_that_are_read_otherwise_are_told_as_written(engine: Engine)
     longest = max(heard.words, key=lambda word: word.end_sample - word.start_sample)
     assert longest.text == "12 h."
     assert all(before.end_sample <= after.start_sample for before, after in pairwise(heard.words))
+
+
+async def test_a_silence_that_the_text_asks_for_is_as_long_as_that(engine: Engine) -> None:
+    text = 'Good morning. <break time="1.5s"/> And good night.'
+    heard = await listen(engine, text, mode=Mode.SENTENCE, word_times=True)
+    pauses = WINDOW / RATE * np.diff(loud(heard.samples))
+    assert max(pauses) == pytest.approx(1.5, abs=0.1)
+    before, after = heard.words[1:3]
+    assert (before.text, after.text) == ("morning", "And")
+    assert after.start_sample - before.end_sample == pytest.approx(1.5 * RATE, abs=0.2 * RATE)

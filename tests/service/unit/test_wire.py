@@ -20,7 +20,7 @@ from oscine_service.unit import wire
 COUNTS = st.integers(0, 2**32 - 1)
 SECONDS = st.floats(0, 1e9)
 STEPS = st.one_of(
-    st.builds(Begin, whole=st.booleans(), rate=st.floats(0.5, 2)),
+    st.builds(Begin, whole=st.booleans(), rate=st.floats(0.5, 2), silence_s=st.floats(0, 10)),
     st.builds(Ids, st.lists(COUNTS, max_size=9).map(tuple)),
     st.builds(End),
 )

@@ -432,17 +432,21 @@ class Begin(google.protobuf.message.Message):
 
     WHOLE_FIELD_NUMBER: builtins.int
     RATE_FIELD_NUMBER: builtins.int
+    SILENCE_S_FIELD_NUMBER: builtins.int
     whole: builtins.bool
     """Its text arrives complete."""
     rate: builtins.float
     """That its text asks for, times the stream's own."""
+    silence_s: builtins.float
+    """Seconds that its text asks for in front of it."""
     def __init__(
         self,
         *,
         whole: builtins.bool = ...,
         rate: builtins.float = ...,
+        silence_s: builtins.float = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["rate", b"rate", "whole", b"whole"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["rate", b"rate", "silence_s", b"silence_s", "whole", b"whole"]) -> None: ...
 
 Global___Begin: typing_extensions.TypeAlias = Begin
 
