@@ -52,7 +52,7 @@ def document() -> Schema:
             "/v1/models": {"get": _MODELS},
             "/v1/models/{model}": {"get": _MODEL},
             **openapi_voices.paths(_refusals(400, 401, 408, 413, 429, 500, 501, 503), _refusals(403, 404, 409)),
-            **openapi_calls.paths(_refusals(401, 403), _refusals(404)),
+            **openapi_calls.paths(_refusals(401, 403), _refusals(404), _refusals(400, 408, 409, 413, 429, 501, 503)),
             **openapi_door.paths(_refusals(400, 401, 413), _refusals(403)),
             "/livez": {"get": _probe("The process runs.", 200)},
             "/readyz": {"get": _probe("Calls can be taken.", 200, 503)},

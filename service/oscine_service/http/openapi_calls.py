@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from oscine_service.telephony.sink import MAX_NAME
+
 Schema = dict[str, Any]
 
 _CALL_REF = {"$ref": "#/components/schemas/Call"}
@@ -33,8 +35,9 @@ SCHEMAS: Schema = {
 }
 
 
-def paths(refusals: Schema, missing: Schema) -> Schema:
-    """refusals: responses that any of them may have. missing: those about a call that is not up."""
+def paths(refusals: Schema, missing: Schema, refused: Schema) -> Schema:
+    """refusals: responses that any of them may have. missing: those about a call that is not up. refused: those of an
+    offer."""
     name = {
         "name": "name",
         "in": "path",
@@ -44,6 +47,37 @@ def paths(refusals: Schema, missing: Schema) -> Schema:
     }
     return {
         "/v1/calls": {
+            "post": {
+                "operationId": "createCall",
+                "summary": "Take a call over RTP: an SDP offer in, the answer out.",
+                "parameters": [
+                    {
+                        "name": "id",
+                        "in": "query",
+                        "schema": {"type": "string", "minLength": 1, "maxLength": MAX_NAME},
+                        "description": "What the call is to be called, for an offer as SDP.",
+                    }
+                ],
+                "requestBody": {
+                    "required": True,
+                    "content": {
+                        "application/sdp": {"schema": {"type": "string"}},
+                        "application/json": {"schema": _OFFER},
+                    },
+                },
+                "responses": {
+                    "201": {
+                        "description": "It is up, and answered as it was asked.",
+                        "headers": {"Location": {"schema": {"type": "string"}}},
+                        "content": {
+                            "application/sdp": {"schema": {"type": "string"}},
+                            "application/json": {"schema": _ANSWER},
+                        },
+                    }
+                }
+                | refusals
+                | refused,
+            },
             "get": {
                 "operationId": "listCalls",
                 "summary": "The telephone calls that are up and that the caller may speak into.",
@@ -71,6 +105,24 @@ _LIST: Schema = {
     "type": "object",
     "required": ["object", "data"],
     "properties": {"object": {"const": "list"}, "data": {"type": "array", "items": _CALL_REF}},
+}
+_OFFER: Schema = {
+    "type": "object",
+    "required": ["offer"],
+    "properties": {
+        "offer": {"type": "string", "description": "SDP."},
+        "id": {"type": ["string", "null"], "minLength": 1, "maxLength": MAX_NAME},
+    },
+    "additionalProperties": False,
+}
+_ANSWER: Schema = {
+    "type": "object",
+    "required": ["id", "object", "answer"],
+    "properties": {
+        "id": {"type": "string"},
+        "object": {"const": "call"},
+        "answer": {"type": "string", "description": "SDP."},
+    },
 }
 _DELETED: Schema = {
     "type": "object",
