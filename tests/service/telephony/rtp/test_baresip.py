@@ -32,6 +32,7 @@ from tests.service.websocket.clients import client
 pytestmark = pytest.mark.telephony
 
 CONFIG = """sip_listen 127.0.0.1:0
+net_interface lo
 audio_player aubridge,one
 audio_source ausine,440
 ausrc_srate 48000
