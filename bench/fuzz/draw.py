@@ -98,7 +98,7 @@ def value(random: Random, depth: int = 2) -> Any:
         case 1:
             return random.choice(NUMBERS)
         case 2:
-            return plain(random, 60) if chance(random, 0.95) else plain(random, 100_000)
+            return text(random, 60) if chance(random, 0.95) else plain(random, 100_000)
         case 3:
             return [value(random, depth - 1) for _ in range(random.randrange(4))]
         case _:
@@ -120,7 +120,7 @@ def altered(random: Random, valid: Any) -> Any:
         place = random.randrange(len(valid))
         return [*valid[:place], altered(random, valid[place]), *valid[place + 1 :]]
     if isinstance(valid, str) and chance(random, 0.5):
-        return plain(random, 300)
+        return text(random, 300)
     if isinstance(valid, int | float) and not isinstance(valid, bool) and chance(random, 0.6):
         return random.choice(NUMBERS)
     return value(random)

@@ -48,6 +48,8 @@ class HttpDoor:
         told = f"{method} {path[:200]} {headers} {draw.shown(body)}"
         if status == -1:
             return ["cut off"]
+        if status == 307 and path.lower().endswith(("/", "%2f")):
+            return ["307"]  # to the same without the slash
         if status not in STATUSES:
             raise FaultError(f"{status} {draw.shown(answer)}: {told}")
         if status >= 400 and method != "HEAD" and not _reason(answer, kind):

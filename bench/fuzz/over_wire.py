@@ -41,7 +41,7 @@ class WireDoor:
                     answer += piece
         except TimeoutError as error:
             raise FaultError(f"the connection stayed open; sent: {draw.shown(data)}") from error
-        except ConnectionError:
+        except OSError:
             return ["reset"]
         finally:
             writer.close()

@@ -10,6 +10,7 @@ from oscine_engine.errors import OscineError, UnknownVoice
 from oscine_engine.events import Audio, Done, Flushed, Stats
 from oscine_engine.planner import Begin, End, Step
 from oscine_engine.port import Deliver, PortEvent, Progress, Sounded, StreamOptions
+from oscine_service.unit import wire
 
 RATE = 24000
 SEGMENT = 960
@@ -34,6 +35,8 @@ class FastPort:
     async def open(self, options: StreamOptions, deliver: Deliver) -> FastStream:
         if options.reference is None and options.voice not in self._voices:
             raise UnknownVoice(f"there is no voice {options.voice!r}")
+        # As it would go to an engine process, which is told nothing here.
+        wire.open_request(options).SerializeToString()
         stream = FastStream(self, options, deliver)
         self._streams.add(stream)
         return stream
@@ -52,6 +55,7 @@ class FastStream:
         self._ended = False
 
     def speak(self, steps: Sequence[Step], *, mark: bool = False, end: bool = False) -> None:
+        wire.speak_request(steps, mark=mark, end=end).SerializeToString()
         for step in steps:
             match step:
                 case Begin():

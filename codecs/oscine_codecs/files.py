@@ -23,6 +23,14 @@ FFMPEG_S = 20.0
 _EBML, _FTYP = b"\x1a\x45\xdf\xa3", b"ftyp"
 
 
+class _Sound(io.BytesIO):
+    """A damaged file may make libsndfile look for a place before its start, where an error would only be printed."""
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        origin = (0, self.tell(), self.getbuffer().nbytes)[whence]
+        return super().seek(max(0, origin + offset))
+
+
 def decode(data: bytes, *, max_bytes: int = MAX_BYTES, max_seconds: float = MAX_SECONDS) -> tuple[pcm.Samples, int]:
     """An audio file's bytes -> (float32 samples [n], sample rate in Hz); channels are averaged.
 
@@ -34,7 +42,8 @@ def decode(data: bytes, *, max_bytes: int = MAX_BYTES, max_seconds: float = MAX_
     if (demuxer := _foreign(data)) is not None:
         data = _converted(data, demuxer, max_seconds)
     try:
-        with soundfile.SoundFile(io.BytesIO(data)) as file:
+        # What is no number in a file is found in the end, and not warned of before.
+        with np.errstate(invalid="ignore", over="ignore"), soundfile.SoundFile(_Sound(data)) as file:
             rate = int(file.samplerate)
             if file.channels > MAX_CHANNELS:
                 raise CodecError(f"the audio has {file.channels} channels; at most {MAX_CHANNELS} are accepted")

@@ -98,6 +98,15 @@ def test_what_libsndfile_cannot_read_goes_through_ffmpeg(tmp_path: Path, suffix:
     assert snr_db(sound[1000:length], heard[1000:length]) > 10
 
 
+def test_a_damaged_file_is_refused_without_a_word_beside(capfd: pytest.CaptureFixture[str]) -> None:
+    whole = encoded(np.zeros(4800, np.float32), 16000, "AIFF", "PCM_24")
+    with pytest.raises(CodecError, match="not a readable audio file"):
+        files.decode(whole.replace(b"SSND", b"D"))  # which makes its reader look for a place before its start
+    with pytest.raises(CodecError, match="NaN or infinity"):
+        files.decode(encoded(np.array([np.inf, -np.inf] * 4000), 16000, "WAV", "DOUBLE"))
+    assert capfd.readouterr().err == ""
+
+
 @needs_ffmpeg
 def test_nothing_of_a_recording_reaches_a_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tone = ["-f", "lavfi", "-i", "sine=440:d=1", "-f", "adts", "pipe:1"]

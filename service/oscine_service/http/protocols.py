@@ -46,6 +46,18 @@ class Http(H11Protocol):
         self.conn.receive_data(data)
         self.handle_events()
 
+    def send_400_response(self, msg: str) -> None:
+        cycle = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            # What comes behind the head of a request is no HTTP. Whoever answers it, and could not any more, is told
+            # that its client has left.
+            cycle.disconnected = True
+            cycle.message_event.set()
+            if cycle.response_started:
+                self.transport.abort()
+                return
+        super().send_400_response(msg)
+
 
 class WebSocket(WebSocketsSansIOProtocol):
     """RFC 6455."""
