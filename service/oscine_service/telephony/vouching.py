@@ -7,7 +7,7 @@ from oscine_engine.errors import InvalidInput
 from oscine_service.config.model import Telephony
 from oscine_service.security.errors import Unauthenticated
 from oscine_service.security.keys import KeyBook
-from oscine_service.security.principal import ANYBODY, Principal
+from oscine_service.security.principal import ANYBODY, Grant, Principal
 from oscine_service.telephony import signatures
 from oscine_service.telephony.carriers.routes import ROOT
 from oscine_service.telephony.signatures import Check
@@ -49,7 +49,7 @@ class Voucher:
     def principal(self) -> Principal:
         """Of calls that bring no key of their own. Raises InvalidInput where its key is not there."""
         if self._key is None:
-            return ANYBODY if self._keys is None else Principal(name="carrier", grants=frozenset())
+            return ANYBODY if self._keys is None else Principal(name="carrier", grants=frozenset({Grant.SPEAK}))
         found = self._keys.named(self._key) if self._keys is not None else None
         if found is None:
             raise InvalidInput(f"--carrier-key: there is no key {self._key!r} that is valid")

@@ -303,7 +303,7 @@ SCRIPTS: Mapping[str, Script] = {
                 }
             ),
         ),
-        names=("e226e283-c90a-4ea9-9e37-389000b9ef47", "pbx1-123456789.999", "WebSocket/connectionid", "mine"),
+        names=("e226e283-c90a-4ea9-9e37-389000b9ef47", "pbx1-123456789.999", "mine"),
         format=Format(Encoding.PCM16, 16000),
         caller=bytes(640),
         heard=lambda name: json.dumps(
@@ -318,7 +318,7 @@ SCRIPTS: Mapping[str, Script] = {
             "MEDIA_START connection_id:e226e283-c90a-4ea9-9e37-389000b9ef47 channel:WebSocket/connectionid "
             "channel_id:pbx1-123456789.999 format:ulaw optimal_frame_size:160 ptime:20",
         ),
-        names=("e226e283-c90a-4ea9-9e37-389000b9ef47", "pbx1-123456789.999", "WebSocket/connectionid"),
+        names=("e226e283-c90a-4ea9-9e37-389000b9ef47", "pbx1-123456789.999"),
         format=MULAW,
         caller=bytes(160),
         heard=lambda name: f"MEDIA_MARK_PROCESSED correlation_id:{name}",

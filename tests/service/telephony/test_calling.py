@@ -8,6 +8,7 @@ import pytest
 from oscine_codecs import g711
 from oscine_proto.oscine.v1 import speech_pb2 as pb
 from oscine_proto.oscine.v1.speech_pb2_grpc import SpeechServiceStub
+from oscine_service.conversation import Calls
 from oscine_service.grpc.server import serving
 from tests.service.calls import CANCEL, FLUSH, converse, text
 from tests.service.telephony.lines import Line, line
@@ -221,10 +222,11 @@ async def test_what_makes_no_sense_beside_a_call(door: Door) -> None:
 
 
 async def test_the_same_by_grpc(door: Door) -> None:
+    calls = Calls()  # whose end is that of its server
     async with (
-        serving(door.engine, "127.0.0.1", 0, calls=door.calls, grace_s=0) as server,
+        serving(door.engine, "127.0.0.1", 0, calls=calls, grace_s=0) as server,
         grpc.aio.insecure_channel(server.address, (("grpc.enable_http_proxy", 0),)) as channel,
-        line(door.calls.sinks, beat_s=0.002) as call,
+        line(calls.sinks, beat_s=0.002) as call,
     ):
         stub = SpeechServiceStub(channel)
         config = pb.SynthesizeRequest(config=pb.SynthesizeConfig(mode=pb.MODE_SENTENCE, seed=1, sink="line"))

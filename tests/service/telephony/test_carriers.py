@@ -1,11 +1,16 @@
 """Calls of carriers, by messages as their documents have them, over real sockets."""
 
 import asyncio
+import contextlib
 import json
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from oscine_engine.errors import InvalidInput
+from oscine_service.telephony.carriers.routes import CARRIERS
 from tests.service.telephony.listeners import SCRIPTS, Listener, Mark, Script, Sound, call
 from tests.service.waiting import until
 from tests.service.websocket.clients import client
@@ -15,6 +20,15 @@ pytestmark = pytest.mark.asyncio(loop_scope="package")
 
 LONG = "This goes on and on, as long as anybody cares to listen to it, and then some more. " * 4
 every_carrier = pytest.mark.parametrize("script", SCRIPTS.values(), ids=[*SCRIPTS])
+# The rest of them differ in their messages only, which a turn shows.
+some_carriers = pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(script, marks=() if name in ("twilio", "asterisk") else pytest.mark.slow)
+        for name, script in SCRIPTS.items()
+    ],
+    ids=[*SCRIPTS],
+)
 
 
 def start(script: Script, name: str | None = None) -> dict[str, object]:
@@ -52,7 +66,7 @@ async def test_a_turn(door: Door, script: Script) -> None:
             assert sink.names == script.names and sink.details()["received_bytes"] == frame
 
 
-@every_carrier
+@some_carriers
 async def test_an_interruption(door: Door, script: Script) -> None:
     """What is told to be heard lies between the last mark that was heard and what had been sent; marks that come back
     because of the clear change nothing."""
@@ -136,7 +150,7 @@ async def engine_is_free(door: Door) -> bool:
     return door.engine.load_now == (0, 0)
 
 
-@every_carrier
+@some_carriers
 async def test_a_caller_who_hangs_up(door: Door, script: Script) -> None:
     async with client(door.address) as agent:
         async with call(door.address, script, frame_s=0.005) as listener:
@@ -248,6 +262,38 @@ async def test_what_is_not_understood_in_the_middle_of_a_call_does_not_end_it(do
         await agent.send("text", text="Yes it is.")
         await agent.send("end")
         assert (await agent.end()).kinds[-1] == "done"
+
+
+@pytest.mark.parametrize("message", ["x" * (1 << 17) + "x", bytes((1 << 17) + 1)], ids=["text", "bytes"])
+async def test_a_message_that_no_carrier_sends(door: Door, message: str | bytes) -> None:
+    async with call(door.address, SCRIPTS["twilio"]) as listener:
+        await until(lambda: is_up(door))
+        await listener.socket.send(message)
+        await until(lambda: is_closed(listener))
+        assert listener.closed == 1008 and "131072" in (listener.socket.close_reason or "")
+
+
+@given(carrier=st.sampled_from([*SCRIPTS]), data=st.data())
+async def test_whatever_comes_is_read_or_refused(carrier: str, data: st.DataObject) -> None:
+    values = st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=10), inner, max_size=3),
+        max_leaves=8,
+    )
+    translator = next(each for each in CARRIERS if each.kind == carrier.partition("_")[0])()
+    for message in SCRIPTS[carrier].opening:
+        if message.startswith("{"):
+            told = json.loads(message)
+            for part in (told, *(each for each in told.values() if isinstance(each, dict))):
+                for name in data.draw(st.sets(st.sampled_from([*part]), max_size=2)):
+                    part[name] = data.draw(values)
+            message = json.dumps(told)
+        else:
+            message = data.draw(st.text(max_size=60)) + message[data.draw(st.integers(0, 60)) :]
+        with contextlib.suppress(InvalidInput):
+            translator.read(message)
+    with contextlib.suppress(InvalidInput):
+        translator.read(data.draw(st.text(max_size=60) | st.binary(max_size=60)))
 
 
 async def test_a_call_that_is_ended_here(door: Door) -> None:

@@ -28,7 +28,7 @@ VARIABLE = "OSCINE_CALL"
 
 
 class Asterisk(Base):
-    """A call goes by its connection_id, channel_id and channel, and by the channel's variable OSCINE_CALL."""
+    """A call goes by its connection_id and channel_id, and by the channel's variable OSCINE_CALL."""
 
     kind = "asterisk"
     subprotocols: tuple[str, ...] = ("media",)
@@ -43,7 +43,7 @@ class Asterisk(Base):
                 name = field(found, "format", str)
                 if name not in FORMATS:
                     raise InvalidInput(f"format: {shown(name)} is not offered; dial with one of {', '.join(FORMATS)}")
-                names = (field(found, each, str, "") for each in ("connection_id", "channel_id", "channel"))
+                names = (field(found, each, str, "") for each in ("connection_id", "channel_id"))
                 variables = field(found, "channel_variables", dict, {})
                 format = FORMATS[name]
                 return Began(

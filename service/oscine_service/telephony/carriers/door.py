@@ -14,6 +14,7 @@ from oscine_service.conversation import Calls
 from oscine_service.errors import GOING, INTERNAL, POLICY
 from oscine_service.http.protocols import ABORT, LAST_WORDS_S
 from oscine_service.security import principal
+from oscine_service.security.principal import Grant
 from oscine_service.telephony.burst import Burst
 from oscine_service.telephony.carriers.carrier import Began, CallerSound, Carrier, MarkHeard, Message, Told
 from oscine_service.telephony.frames import Frame
@@ -26,6 +27,8 @@ log = logging.getLogger(__name__)
 
 START_S = 10.0
 """For the message that a call begins with."""
+MOST_MESSAGE = 1 << 17
+"""Of a carrier; they are read on the event loop."""
 MOST_UNSENT = 50
 """Frames of a paced call that the connection does not take: a second of them."""
 
@@ -46,6 +49,7 @@ class Connection:
 
     async def run(self) -> None:
         try:
+            principal.current().require(Grant.SPEAK)
             began = await self._began()
             if began is not None:
                 await self._call(began)
@@ -148,8 +152,10 @@ class Connection:
         if received["type"] != "websocket.receive":
             raise WebSocketDisconnect(GOING)
         text: str | None = received.get("text")
-        data: bytes = received.get("bytes") or b""
-        return data if text is None else text
+        message = received.get("bytes") or b"" if text is None else text
+        if len(message) > MOST_MESSAGE:
+            raise InvalidInput(f"a message of {len(message)} characters; carriers' have at most {MOST_MESSAGE}")
+        return message
 
     async def _write(self, message: Message) -> None:
         """Nothing, where nobody is there any more: who reads finds out."""
