@@ -64,8 +64,8 @@ ROWS = (
     _own("dashscope", "dashscope", "SpeechSynthesizer", True, "`finish-task` with `cancel`", "zh", "xiaoxiao"),
     _own("riva", "riva", "synthesize_online", True, CANCELS),
     *(
-        Row(environment, "drive_oscine", protocol, protocol, f"over {named}", True, "`cancel`")
+        Row(environment, "drive_oscine", protocol, protocol, "AsyncClient", True, "`cancel`")
         for environment in ("protobuf6", "protobuf7")
-        for protocol, named in (("grpc", "gRPC"), ("websocket", "WebSocket"))
+        for protocol in ("grpc", "websocket")
     ),
 )

@@ -39,12 +39,6 @@ class Service:
         """Seconds of speech that the engine has made."""
         return sum(v for k, v in self.figures().items() if k.startswith("oscine_engine_audio_seconds_total"))
 
-    def outcomes(self, protocol: str) -> dict[str, int]:
-        """How calls of a door have ended, and how many of them."""
-        pattern = re.compile(rf'oscine_calls_total{{outcome="(\w+)",protocol="{protocol}"}}')
-        matches = ((pattern.fullmatch(key), number) for key, number in self.figures().items())
-        return {match[1]: round(number) for match, number in matches if match}
-
 
 def within(patience_s: float, true: Callable[[], bool]) -> bool:
     """Whether it becomes true in time."""
@@ -63,7 +57,7 @@ def serving(folder: Path, *more: "str | Path") -> Iterator[Service]:
     with output.open("w") as out, errors.open("w") as err:
         process = subprocess.Popen((*COMMAND, *SETTINGS, *more), stdin=subprocess.DEVNULL, stdout=out, stderr=err)
     try:
-        up = within(120, lambda: process.poll() is not None or len(LISTENING.findall(output.read_text())) == 2)
+        up = within(300, lambda: process.poll() is not None or len(LISTENING.findall(output.read_text())) == 2)
         assert up and process.poll() is None, f"the service did not come up: {errors.read_text()}"
         grpc, http = LISTENING.findall(output.read_text())
         yield Service(grpc, http)

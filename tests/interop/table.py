@@ -35,12 +35,12 @@ def page(results: Results) -> str:
     lines = [
         f"Run on {time.strftime('%Y-%m-%d')}, Python {platform.python_version()}, {platform.machine()}.",
         "",
-        f"| client | | {' | '.join(COLUMNS)} |",
-        f"| --- | --- | {' | '.join('---' for _ in COLUMNS)} |",
+        f"| client | | door | {' | '.join(COLUMNS)} |",
+        f"| --- | --- | --- | {' | '.join('---' for _ in COLUMNS)} |",
     ]
     for row, found in results.items():
         cells = [found.cell(column) for column in COLUMNS]
-        lines.append(f"| {_client(row)} | {row.told} | {' | '.join(cells)} |")
+        lines.append(f"| {_client(row)} | {row.told} | {row.protocol} | {' | '.join(cells)} |")
     faults = [(row, column, why) for row, each in results.items() for column, why in each.wrong.items() if why]
     if faults:
         lines += ["", *(f"* {_client(row)}, {row.told}, {column}: {why}" for row, column, why in faults)]

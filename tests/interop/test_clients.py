@@ -70,17 +70,17 @@ def test_client(
             after = client.interrupt(long, last)
             understood(after, last, recogniser)
             freed(service)
-            worked_s = service.made_s() - made_s - after.seconds
-            assert worked_s < LONG_S[row.language] / 2, f"it went on for {worked_s:.0f} s of speech that nobody hears"
+            stopped(service.made_s() - made_s - after.seconds)
             found.notes["interruption"] = row.way
 
+        def stopped(worked_s: float) -> None:
+            assert worked_s < LONG_S[row.language] / 2, f"it went on for {worked_s:.0f} s of speech that nobody hears"
+
         def abandonment() -> None:
-            before = service.outcomes(row.protocol)
+            made_s = service.made_s()
             client.vanish(long)
-            assert service.open(), "nothing was being said when it vanished"
             freed(service)
-            ended = {name for name, count in service.outcomes(row.protocol).items() if count > before.get(name, 0)}
-            assert ended - {"ok"}, f"it was not missed: its calls ended as {ended}"
+            stopped(service.made_s() - made_s)
 
         check("speech", speech)
         if row.words:
