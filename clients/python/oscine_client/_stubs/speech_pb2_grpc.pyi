@@ -92,7 +92,8 @@ class SpeechServiceStub(typing.Generic[_SpeechServiceSynthesizeType, _SpeechServ
     `cancel`, which also tells what was heard.
 
     A call that has ended is sure to be complete only if its last response is `done` or, where the client asked for it,
-    `cancelled`. How it may end, besides OK:
+    `cancelled`. How it may end, besides OK; the trailing metadata `oscine-code` tells the name by which WebSocket and
+    HTTP call the error, such as `invalid_input`, of whatever the service itself refuses:
       INVALID_ARGUMENT     a field is out of range, requests are out of order or are no such messages. Text accepted
                            before is spoken first, and flushes before are answered. Also, once its flushes are
                            answered, a call in whose text there was nothing at all to speak (blanks, punctuation,
@@ -161,7 +162,8 @@ class SpeechServiceServicer(metaclass=abc.ABCMeta):
         `cancel`, which also tells what was heard.
 
         A call that has ended is sure to be complete only if its last response is `done` or, where the client asked for it,
-        `cancelled`. How it may end, besides OK:
+        `cancelled`. How it may end, besides OK; the trailing metadata `oscine-code` tells the name by which WebSocket and
+        HTTP call the error, such as `invalid_input`, of whatever the service itself refuses:
           INVALID_ARGUMENT     a field is out of range, requests are out of order or are no such messages. Text accepted
                                before is spoken first, and flushes before are answered. Also, once its flushes are
                                answered, a call in whose text there was nothing at all to speak (blanks, punctuation,

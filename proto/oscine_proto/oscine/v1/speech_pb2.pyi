@@ -549,7 +549,7 @@ class Limits(google.protobuf.message.Message):
     text_bytes: builtins.int
     """UTF-8 of one `text`."""
     waiting_characters: builtins.int
-    """Text that may wait to be spoken before no more is read."""
+    """Text that may wait to be spoken before no more is read; a flush or a mark counts as 64 and its name."""
     idle_seconds: builtins.float
     """Without a request while text is owed, without a response taken, and without a further report of a player that has
     reported once; infinity for no limit.
