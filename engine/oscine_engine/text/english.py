@@ -183,5 +183,7 @@ def _sound(word: str) -> Phones:
     bare = word.replace("'", "")
     if not _VOWEL.search(bare[1:]) and len(bare) <= 5:
         return tuple(phone for name in spell(bare) for phone in name)
-    pieces = range(0, len(bare), _LONGEST_WORD)
-    return tuple(phone for start in pieces for phone in letter_sounds.sound_out(bare[start : start + _LONGEST_WORD]))
+    pieces = [bare[start : start + _LONGEST_WORD] for start in range(0, len(bare), _LONGEST_WORD)]
+    # Nobody writes words of so many letters, and all other sessions wait while one is sounded out.
+    roughly = len(pieces) > 2
+    return tuple(phone for piece in pieces for phone in letter_sounds.sound_out(piece, roughly=roughly))

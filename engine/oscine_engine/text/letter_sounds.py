@@ -18,7 +18,8 @@ FIRST_PAIR = 0x21
 """Pair n of the table is written as chr(FIRST_PAIR + n)."""
 STEP = 0.1
 """Log probabilities are stored in steps of this many nats."""
-_BEAM = 24
+_BEAM, _NARROW = 24, 3
+"""Hypotheses kept for each letter of a word, and of a run of letters that is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +73,12 @@ def shipped() -> Model:
 
 
 @lru_cache(maxsize=10000)
-def sound_out(word: str) -> Phones:
-    """Most probable phones of a lower-case word of the letters a to z."""
-    return decode(shipped(), word)
+def sound_out(word: str, *, roughly: bool = False) -> Phones:
+    """Most probable phones of a lower-case word of the letters a to z. roughly: nearly so, in a fifth of the time."""
+    return decode(shipped(), word, _NARROW if roughly else _BEAM)
 
 
-def decode(model: Model, word: str) -> Phones:
+def decode(model: Model, word: str, beam: int = _BEAM) -> Phones:
     """Beam search for the best pair sequence that spells `word`."""
     beams: list[tuple[float, str]] = [(0.0, START)]
     for letter in word:
@@ -89,7 +90,7 @@ def decode(model: Model, word: str) -> Phones:
                 key = (history + pair)[-(model.order - 1) :]
                 if key not in grown or total > grown[key][0]:
                     grown[key] = (total, history + pair)
-        beams = sorted(grown.values(), reverse=True)[:_BEAM]
+        beams = sorted(grown.values(), reverse=True)[:beam]
     best = max((score + model.score(history, END), history) for score, history in beams)[1]
     spoken = [phone for pair in best[1:] for phone in model.phones[pair]]
     return _stressed(tuple(spoken))

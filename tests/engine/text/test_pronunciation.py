@@ -60,17 +60,35 @@ def test_unknown_words_are_sounded_out_with_one_stress() -> None:
     assert sum(phone.endswith("1") for phone in said) == 1
 
 
+def test_a_run_of_letters_that_is_no_word_is_sounded_out_roughly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All other sessions wait meanwhile: 256 letters, the most of a sentence, took 0.2 s."""
+    scored = 0
+    score = letter_sounds.Model.score
+
+    def counted(model: letter_sounds.Model, history: str, pair: str) -> float:
+        nonlocal scored
+        scored += 1
+        return score(model, history, pair)
+
+    monkeypatch.setattr(letter_sounds.Model, "score", counted)
+    letters = "qoxuzjevikwy"
+    pronounce((letters + "mbrp")[:16])
+    word, scored = scored, 0
+    assert len(pronounce(letters * 21)[0]) > 100
+    assert scored < 16 * word / 4
+
+
 def test_very_long_words_take_bounded_time() -> None:
     pronounce("a")
-    started = time.perf_counter()
+    started = time.thread_time()
     assert len(pronounce("qa" * 2000)[0]) > 2000
-    assert time.perf_counter() - started < 10.0
+    assert time.thread_time() - started < 10.0
 
 
 def test_a_long_nonsense_word_takes_bounded_time() -> None:
-    started = time.perf_counter()
+    started = time.thread_time()
     letter_sounds.sound_out("donaudampfschifffahrtselektrizitaetenhauptbetriebswerkbauunterbeamten")
-    assert time.perf_counter() - started < 2.0
+    assert time.thread_time() - started < 2.0
 
 
 def test_every_syllable_of_the_data_has_tokens() -> None:
