@@ -151,7 +151,10 @@ def _times(match: re.Match[str], _near: Near) -> str | None:
 
 
 _WAITED = frozenset("in for after within every takes took take wait about only last lasts lasted than".split())
-"""Behind these "30s" is a time; the thirties have "the" or "his" in front."""
+_WAITED_UNTIL = frozenset(
+    "and or then before to at per each on between after while until with so but from if".split()
+) | {""}
+"""Between these "30s" is a time; the thirties have "the" or "his" in front, or a noun behind."""
 
 
 def _verses(match: re.Match[str], _near: Near) -> str:
@@ -165,7 +168,13 @@ def _port(match: re.Match[str], near: Near) -> str:
 
 def _decade(match: re.Match[str], near: Near) -> str | None:
     century, tens = match.groups()
-    if not century and match[0][0] != "'" and "'" not in match[0] and near.before in _WAITED:
+    if (
+        not century
+        and match[0][0] != "'"
+        and "'" not in match[0]
+        and near.before in _WAITED
+        and near.after in _WAITED_UNTIL
+    ):
         return f"{cardinal(tens)} seconds"
     if tens == "00":
         return (
@@ -434,6 +443,7 @@ def _shapes() -> tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Near], st
         (r"(\d{1,2}:[0-5]\d)()-(\d{1,2}:[0-5]\d)()", _times),
         (r"(\d+):(\d+)-(\d+)", _verses),
         (r"(\d{1,2})-(\d{1,2})-(\d{4})", _us_date),
+        (r"(0\d|1[0-2])-(\d\d)-(\d\d)", _us_date),
         (r"(\d{1,2}(?:-\d{1,2}){2})", lambda match, near: ", ".join(map(cardinal, match[0].split("-")))),
         (r"(\d+(?:\.\d+){3}):(\d+)", _port),
         (r"(\d+)°(\d+)'?", lambda match, near: f"{cardinal(match[1])} degrees {cardinal(match[2])} minutes"),

@@ -30,12 +30,12 @@ class Beside:
 
 _MEASURES = frozenset(
     "个位名只条张本件次天年周岁块元点分秒种杯瓶碗双套辆台座层家间所口头匹棵朵颗把支枝片封份门倍里米斤步句段首场节课页项小公"
-    "升克千立平包盒箱袋罐串滴勺杆株幅款类组队对批群堆列笔单桌人晚夜顿趟遍局轮季集圈根艘架部万亿美欧英港日星厅场刻打成寸寻吨尺团餐"
+    "升克千立平包盒箱袋罐串滴勺杆株幅款类组队对批群堆列笔单桌人晚夜顿趟遍局轮季集圈根艘架部万亿美欧英港日星厅场例刻打成寸寻吨尺团餐"
 )
 _ORDINAL_AFTER = ("年级", "日", "楼", "星级", "人行道", "单元")
 """Behind these a two is 二 although a measure word seems to follow."""
 _CODES = re.compile(
-    r"(?:编号|单号|号码|尾号|卡号|账号|帐号|证号|工号|学号|房号|运单|订单|流水号|序列号|邮编|密码|口令|验证码|校验码|取件码|核销码|代码|错误码|状态码|会议号|ID|电话|手机|座机"
+    r"(?:编号|单号|号码|尾号|卡号|账号|帐号|证号|工号|学号|房号|运单|订单|流水号|序列号|邮编|密码|口令|验证码|校验码|取件码|核销码|代码|错误码|状态码|会议号|(?<![A-Za-z])ID|电话|手机|座机"
     r"|传真|热线|拨打|拨|致电|客服|微信|QQ|来电|短信|回复|房间|航班|车次|股票|联系方式|总机|分机|转|身份证|车牌|按)"
     r"(?:后四位|号|号码|是|为|:|，|,|至|到|转)*$"
     r"|(?:单元|号楼|栋|幢|层)$|(?:端口|port)(?:号|是|为|:)*$"
@@ -197,7 +197,7 @@ def _range(match: re.Match[str], beside: Beside) -> str | None:
             f"{'百' if sign == '%' else '千'}分之{decimal(first)}到{'百' if sign == '%' else '千'}分之{decimal(second)}"
         )
     if not sign:
-        if beside.recent[-1:] in ("图", "表"):
+        if beside.recent[-1:] in ("图", "表") and after not in _MEASURES - {""}:
             return f"{decimal(first)}杠{decimal(second)}"
         if re.fullmatch(r"(?:19|20)\d\d", second) and re.fullmatch(r"[3-9]\d{3}|\d{5}", first):
             return f"{by_digit(first)},{by_digit(second)}"  # a standard and its year

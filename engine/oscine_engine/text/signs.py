@@ -69,6 +69,10 @@ def read_sign(queue: list[Token], at: int, final: bool, context: Context) -> tup
         length, plain = operator
         if not length or plain == "→":
             return length, [Item(Spoken.PAUSE, ",")] if length else []
+        if at + length == len(queue) and not final:
+            return _NOTHING
+        if context.after_blank != (at + length < len(queue) and is_blank(queue[at + length])):
+            return length, [_BLANK]  # ==marked==
         used, read = _binary(queue, at + length - 1, final, context, plain)
         return (used + length - 1, read) if used else _NOTHING
     if sign == "." and _LB.search(context.before):
@@ -119,7 +123,7 @@ def read_sign(queue: list[Token], at: int, final: bool, context: Context) -> tup
             return 2, spoken(f"每{unit.zh}", True)
     if sign == "/" and context.operand and not context.han and at + 1 < len(queue):
         below = queue[at + 1].text
-        if below.isdecimal() or below == "(" or re.fullmatch("[A-Za-z]", below):
+        if below.isdecimal() or below == "(" or re.fullmatch("[a-z]", below):
             return 1, spoken("除以", True) if context.in_chinese else [_BLANK, *words("over"), _BLANK]
     if sign == "/":
         return 1, [Item(Spoken.HAN, "每") if _is_rate(queue, at, context) else _BLANK]
