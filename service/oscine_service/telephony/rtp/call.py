@@ -59,6 +59,7 @@ class Call:
         self._reception = Reception(offer.codec.clock_rate)
         self._reports = Reports(self.stream, self._reception, called, offer.codec.clock_rate)
         self._out: Callable[[bytes], int] = lambda data: errno.ENOTCONN
+        self._clock: Clock | None = None
         self._over = asyncio.Event()
         self._why = "it was hung up"
         self._came_at = self._spoke_at = time.monotonic()
@@ -89,6 +90,7 @@ class Call:
             until.callback(transport.close)
         until.callback(self._report, last=True)
         self._out = sender(self._pair.rtp)
+        self._clock = clock
         self.stream.began(clock.add(self.stream))
         # The clock lets go of the call first: no packet may come behind the goodbye, or meet a closed socket.
         until.callback(clock.remove, self.stream)
@@ -168,6 +170,8 @@ class Call:
 
     def _forlorn(self, now: float) -> str | None:
         """Why nobody is there any more, if that is so."""
+        if self._clock is None or self.stream not in self._clock:
+            return "a fault of the service"
         if self._reports.bye and now - self._came_at > BYE_S:
             return "the other side said goodbye"
         if self._refused is not None and now - self._refused[1] < BYE_S and now - self._refused[0] > REFUSED_S:

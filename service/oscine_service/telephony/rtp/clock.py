@@ -5,11 +5,14 @@ spread over the period, lest a hundred packets leave at once. It is a thread, be
 to do may take longer than a listener's buffer has patience.
 """
 
+import logging
 import sys
 import threading
 import time
 from collections.abc import Callable
 from typing import Protocol
+
+log = logging.getLogger(__name__)
 
 PERIOD_NS = 20_000_000
 SLOTS = 20
@@ -68,6 +71,11 @@ class Clock:
             for slot in self._slots:
                 slot.pop(member, None)
 
+    def __contains__(self, member: Member) -> bool:
+        """Whether it is ticked: it was added, and none of its ticks has failed."""
+        with self._lock:
+            return any(member in slot for slot in self._slots)
+
     def _run(self, at: int) -> None:
         """From this slot of the grid on."""
         while True:
@@ -87,9 +95,14 @@ class Clock:
                     continue
                 self.latest_ns = max(self.latest_ns, late)
                 turn, number = divmod(at, SLOTS)
-                for member, first in self._slots[number].items():
-                    if turn >= first and member.tick(turn - first):
-                        told.append(member)
+                for member, first in list(self._slots[number].items()):
+                    try:
+                        if turn >= first and member.tick(turn - first):
+                            told.append(member)
+                    except Exception:
+                        # A fault of one call is not to silence the others.
+                        log.exception("a tick has failed: its call is sent nothing any more")
+                        del self._slots[number][member]
             if told:
                 self._tell(told)
             at += 1

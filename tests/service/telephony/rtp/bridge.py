@@ -4,6 +4,7 @@ It takes every INVITE, and passes its offer on; the answer goes into its 200, an
 """
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -61,7 +62,9 @@ class Bridge(asyncio.DatagramProtocol):
                 self._answers[call] = self._written(message, "100 Trying")
                 self._transport.sendto(self._answers[call], addr)
                 headers = {"content-type": "application/sdp"}
-                told = await self._service.post("/v1/calls", params={"id": call}, content=message.body, headers=headers)
+                # As exchanges do for who does not know by which address others reach it: it is where it asks from.
+                offer = re.sub(r"^c=IN IP4 \S+", f"c=IN IP4 {addr[0]}", message.body, flags=re.MULTILINE)
+                told = await self._service.post("/v1/calls", params={"id": call}, content=offer, headers=headers)
                 if told.status_code == 201:
                     self.calls.add(call)
                     self._answers[call] = self._written(message, "200 OK", told.text)

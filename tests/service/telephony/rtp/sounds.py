@@ -30,11 +30,16 @@ async def say(turn: Turn) -> list[bytes]:
     return frames
 
 
-def likeness(heard: NDArray[np.float32], said: NDArray[np.float32]) -> float:
-    """The correlation where `said` fits best into `heard`."""
+def part(heard: NDArray[np.float32], said: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Where `said` fits best into `heard`; shorter where that ends before."""
     size = 1 << (len(heard) + len(said)).bit_length()
     product = np.fft.irfft(np.fft.rfft(heard, size) * np.conj(np.fft.rfft(said, size)), size)
     place = int(np.argmax(product[: len(heard)]))
-    piece = heard[place : place + len(said)]
+    return heard[place : place + len(said)]
+
+
+def likeness(heard: NDArray[np.float32], said: NDArray[np.float32]) -> float:
+    """The correlation of the two there."""
+    piece = part(heard, said)
     said = said[: len(piece)]
     return float((piece * said).sum() / np.sqrt((piece**2).sum() * (said**2).sum()))

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+from numpy.typing import NDArray
 from starlette.applications import Starlette
 
 from oscine_codecs import g711
@@ -24,7 +25,7 @@ from oscine_service.telephony.rtp import http
 from oscine_service.telephony.rtp.exchange import Place, exchange
 from oscine_service.telephony.sink import Sink
 from tests.service.telephony.rtp.bridge import Bridge, bridge
-from tests.service.telephony.rtp.sounds import likeness, say, speech
+from tests.service.telephony.rtp.sounds import likeness, part, say, speech
 from tests.service.telephony.rtp.telephones import HOST
 from tests.service.waiting import until
 from tests.service.websocket.clients import client
@@ -32,7 +33,6 @@ from tests.service.websocket.clients import client
 pytestmark = pytest.mark.telephony
 
 CONFIG = """sip_listen 127.0.0.1:0
-net_interface lo
 audio_player aubridge,one
 audio_source ausine,440
 ausrc_srate 48000
@@ -103,16 +103,19 @@ async def taken(sip: Bridge, calls: Calls) -> Sink:
     return sink
 
 
-def heard_in(folder: Path) -> bytes:
-    """What the telephone wrote down of what it heard, 16 bits a sample."""
+def heard_in(folder: Path) -> NDArray[np.float32]:
+    """What the telephone wrote down of what it heard."""
     (dump,) = folder.glob("dump-*-dec.wav")
-    samples, _ = soundfile.read(dump, dtype="int16", always_2d=True)
-    data: bytes = samples[:, 0].astype("<i2").tobytes()
-    return data
+    samples, _ = soundfile.read(dump, dtype="float32", always_2d=True)
+    found: NDArray[np.float32] = samples[:, 0]
+    return found
 
 
-def decoded(law: g711.Law, data: bytes) -> bytes:
-    return law.values[np.frombuffer(data, np.uint8)].astype("<i2").tobytes()
+def assert_heard(folder: Path, law: g711.Law, said: bytes) -> None:
+    """Every sample, in a row. Its decoder gives the codes of zero two steps instead of none."""
+    samples = law.decode(said)
+    heard = part(heard_in(folder), samples)
+    assert len(heard) == len(samples) and abs(heard - samples).max() <= 2 / 32768
 
 
 @pytest.mark.parametrize(
@@ -143,14 +146,14 @@ async def test_a_telephone_calls_hears_and_hangs_up(tmp_path: Path, account: str
         await until(over)
         assert not sip.calls
     assert (details["codec"], details["encrypted"]) == (codec, encrypted)
-    assert details["reported"]["lost"] == 0 and details["received"]["strange"] == 0
+    assert details["reported"]["lost"] == 0 and details["received"]["lost"] == 0
+    # Before it knows our keys the telephone opens the way for what is to come with packets that are not encrypted.
+    assert details["received"]["strange"] <= (2 if encrypted else 0)
     assert any("established" in line.lower() for line in said)
-    heard = heard_in(tmp_path)
     if codec == "opus":
-        samples = np.frombuffer(heard, "<i2").astype(np.float32) / 32768
-        assert likeness(samples, speech(48000)) > 0.95
+        assert likeness(heard_in(tmp_path), speech(48000)) > 0.95
     else:
-        assert decoded(g711.MULAW if codec == "PCMU" else g711.ALAW, b"".join(frames)) in heard
+        assert_heard(tmp_path, g711.MULAW if codec == "PCMU" else g711.ALAW, b"".join(frames))
 
 
 async def test_a_telephone_hears_an_agent_that_speaks_over_websocket(tmp_path: Path) -> None:
@@ -170,4 +173,4 @@ async def test_a_telephone_hears_an_agent_that_speaks_over_websocket(tmp_path: P
         await agent.say(TEXT, "direct", format={"encoding": "mulaw", "sample_rate": 8000})
         await agent.send("end", "direct")
         direct = b"".join(frame for piece in (await agent.end("direct")).pieces for frame in piece.frames)
-    assert decoded(g711.MULAW, direct) in heard_in(tmp_path)
+    assert_heard(tmp_path, g711.MULAW, direct)

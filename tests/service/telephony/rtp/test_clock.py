@@ -112,3 +112,15 @@ def test_what_was_late_for_a_while_is_made_up_for() -> None:
     if not made.skipped:
         assert member.numbers[:8] == list(range(8))
         assert member.moments[4] - member.moments[1] < 4 * PERIOD_NS
+
+
+def test_a_member_that_fails_is_let_go_and_the_others_go_on(caplog: pytest.LogCaptureFixture) -> None:
+    made = Clock(lambda members: None)
+    good, bad = Counting(), Counting(act=lambda: [][0])
+    for each in (bad, good):
+        made.add(each)
+    wait(lambda: len(bad.numbers) == 1 and len(good.numbers) > 3)
+    assert bad not in made and good in made and len(bad.numbers) == 1
+    assert "IndexError" in caplog.text
+    made.remove(bad)
+    made.remove(good)
