@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from oscine_engine.errors import InvalidInput
 from oscine_engine.front import Front
 from oscine_service.conversation.calls import Calls, closing
 from oscine_service.conversation.replies import Audio, Cancelled, Done, Flushed, Heard, Marked, Reply
@@ -62,8 +61,8 @@ class Calling(Conversation):
     async def put(self, verb: Verb) -> None:
         match verb:
             case Played():
-                why = "played: what was heard is known from the call, and told by `heard`; leave it out"
-                await self.end(InvalidInput(why))
+                # What was heard is known from the call.
+                self.alive()
             case Cancel():
                 await super().put(verb)
                 await self.turn.clear()
