@@ -35,7 +35,11 @@ def read_voices(path: Path, decode: Callable[[list[int]], str]) -> dict[str, Voi
     try:
         table = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     except Exception as error:  # there is hardly one that a damaged pickle does not raise
-        raise CheckpointError(f"{path} is damaged or holds more than plain data: {error}") from error
+        # Not in torch's words, which explain how to run what a file holds.
+        raise CheckpointError(
+            f"{path} is damaged or holds more than plain data, which is not loaded; save it anew, of tensors, texts "
+            "and numbers only"
+        ) from error
     if not isinstance(table, Mapping) or not all(isinstance(entry, Mapping) for entry in table.values()):
         raise CheckpointError(f"{path} must map voice names to their prompts")
     voices = {}
