@@ -1,11 +1,10 @@
-"""JSON as its standard has it. Python's own reader takes more: NaN, numbers beyond all, other encodings, names twice.
+"""JSON as its standard has it. Python's own reader takes more: NaN, other encodings, names twice.
 
 A parser in C lets no other thread run before it has ended. What takes it long is refused: many parts. One long string,
 such as a recording, does not.
 """
 
 import json
-import math
 from typing import Any, NoReturn
 
 import numpy as np
@@ -26,7 +25,7 @@ def loads(document: str | bytes) -> Any:
     if len(text) > LONG:
         _check_parts(text)
     try:
-        return json.loads(text, parse_constant=_no_number, parse_float=_finite, object_pairs_hook=_each_once)
+        return json.loads(text, parse_constant=_no_number, object_pairs_hook=_each_once)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
@@ -44,13 +43,6 @@ def _check_parts(text: str) -> None:
 
 def _no_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number of JSON's")
-
-
-def _finite(number: str) -> float:
-    value = float(number)
-    if math.isinf(value):
-        raise ValueError(f"{number[:20]} is beyond all numbers")
-    return value
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -16,14 +16,13 @@ from oscine_service.strict_json import LONG, MOST_QUOTES, MOST_SIGNS, loads
         ("{", "Expecting property name"),
         ("NaN", "NaN is no number"),
         ('{"speed": -Infinity}', "-Infinity is no number"),
-        ("1e999", "beyond all numbers"),
         ("9" * 5000, "4300 digits"),
         ("[" * 100_000, "nested too deeply"),
         ('{"a": 1, "b": 2, "a": 3}', "'a' is there twice"),
         (b"\xff", "can't decode byte"),
         (json.dumps("ü").encode("utf-16"), "can't decode byte"),
     ],
-    ids=range(10),
+    ids=range(9),
 )
 def test_what_is_no_json_is_refused(text: str | bytes, why: str) -> None:
     with pytest.raises(ValueError, match=why):
