@@ -17,6 +17,7 @@ from oscine_engine.engine import Engine, EngineSettings
 from oscine_proto.oscine.v1.speech_pb2_grpc import SpeechServiceStub
 from oscine_service.grpc.server import serving
 from oscine_service.limits import Limits
+from tests.service.waiting import left_as_found
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,5 @@ async def shared(checkpoint: Checkpoint) -> AsyncIterator[Service]:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def service(shared: Service) -> AsyncIterator[Service]:
-    """The shared server, with nothing of the test before left in it, and nothing of this one after."""
-    await shared.idle()
-    yield shared
-    await shared.idle()
+    async with left_as_found(shared) as found:
+        yield found

@@ -37,6 +37,7 @@ from oscine_service.http.openai_request import FIELDS, FORMATS, BadField, parse
 from oscine_service.http.server import serving
 from oscine_service.limits import Limits
 from tests.codecs.decoders import FFMPEG, by_ffmpeg, by_libsndfile
+from tests.service.waiting import left_as_found
 
 TEXT = "Good day."
 MODULE = pytest.mark.asyncio(loop_scope="module")
@@ -92,9 +93,8 @@ async def shared(checkpoint: Checkpoint) -> AsyncIterator[Service]:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def service(shared: Service) -> AsyncIterator[Service]:
-    await shared.idle()
-    yield shared
-    await shared.idle()
+    async with left_as_found(shared) as found:
+        yield found
 
 
 async def test_the_official_client_streams(service: Service) -> None:

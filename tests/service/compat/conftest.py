@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 import pytest_asyncio
 
 from oscine_engine.checkpoint.load import Checkpoint
+from tests.service.waiting import left_as_found
 from tests.service.websocket.conftest import Door, opened
 
 
@@ -16,7 +17,5 @@ async def shared(checkpoint: Checkpoint) -> AsyncIterator[Door]:
 
 @pytest_asyncio.fixture(loop_scope="package")
 async def door(shared: Door) -> AsyncIterator[Door]:
-    """The shared port, with nothing of the test before left in it, and nothing of this one after."""
-    await shared.idle()
-    yield shared
-    await shared.idle()
+    async with left_as_found(shared) as found:
+        yield found

@@ -13,7 +13,7 @@ from oscine_service.conversation import Calls
 from oscine_service.http.app import application
 from oscine_service.http.server import serving
 from oscine_service.limits import Limits
-from tests.service.waiting import until
+from tests.service.waiting import left_as_found, until
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,5 @@ async def shared(checkpoint: Checkpoint) -> AsyncIterator[Door]:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def door(shared: Door) -> AsyncIterator[Door]:
-    """The shared port, with nothing of the test before left in it, and nothing of this one after."""
-    await shared.idle()
-    yield shared
-    await shared.idle()
+    async with left_as_found(shared) as found:
+        yield found
