@@ -1,6 +1,7 @@
 """A response whose body is spoken while it is sent."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -64,6 +65,9 @@ class Spoken(Response):
             raise refusal
         log.info("a response was cut off: %s", code(refusal))
         scope["state"][ABORT]()
+        with contextlib.suppress(_LeftError):
+            # Only once it is known to be cut is a response that is not whole no fault.
+            await _left(receive)
 
     async def _speak(self, talk: Conversation, send: Send) -> None:
         async for chunk in self._chunks(talk):
