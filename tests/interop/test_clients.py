@@ -30,7 +30,7 @@ def test_client(
     overtls = row.environment == "elevenlabs"
     service: Service = request.getfixturevalue("secure" if overtls else "service")
     found = results[row] = Findings()
-    terminal: pytest.TerminalReporter = request.config.get_terminal_writer()  # type: ignore[assignment]
+    terminal: pytest.TerminalReporter = request.config.pluginmanager.getplugin("terminalreporter")
     asked = {"kind": row.kind, "grpc": service.grpc, "http": service.http, "voice": row.voice}
     if overtls:
         asked["authority"] = str(request.getfixturevalue("authority"))
