@@ -24,6 +24,31 @@ SWITCH_S = 0.001
 """Python's lock changes hands after so long at most, while a clock runs; by default the clock would wait for 5 ms."""
 
 
+class _Hurried:
+    """How long Python's lock is held at most, which is the whole process's, while any clock runs."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._clocks = 0
+        self._before = 0.0
+
+    def begin(self) -> None:
+        with self._lock:
+            if not self._clocks:
+                self._before = sys.getswitchinterval()
+                sys.setswitchinterval(min(self._before, SWITCH_S))
+            self._clocks += 1
+
+    def end(self) -> None:
+        with self._lock:
+            self._clocks -= 1
+            if not self._clocks:
+                sys.setswitchinterval(self._before)
+
+
+_hurried = _Hurried()
+
+
 class Member(Protocol):
     """slot, started: set when it is added; the grid's time of its tick 0, in ns."""
 
@@ -45,7 +70,6 @@ class Clock:
         """Of each slot: its members, and the turn of the grid that is tick 0 for them."""
         self._origin = time.monotonic_ns()
         self._thread: threading.Thread | None = None
-        self._interval = sys.getswitchinterval()
         self.latest_ns = 0
         """By which the latest tick so far came too late."""
         self.skipped = 0
@@ -59,8 +83,7 @@ class Clock:
             turn = (now - number * SLOT_NS) // PERIOD_NS + 1
             self._slots[number][member] = turn
             if self._thread is None:
-                self._interval = sys.getswitchinterval()
-                sys.setswitchinterval(min(self._interval, SWITCH_S))
+                _hurried.begin()
                 self._thread = threading.Thread(target=self._run, args=(now // SLOT_NS + 1,), name=NAME, daemon=True)
                 self._thread.start()
             return self._origin + turn * PERIOD_NS + number * SLOT_NS
@@ -86,7 +109,7 @@ class Clock:
             with self._lock:
                 if not any(self._slots):
                     self._thread = None
-                    sys.setswitchinterval(self._interval)
+                    _hurried.end()
                     return
                 late = time.monotonic_ns() - self._origin - at * SLOT_NS
                 if late > LATE_NS:

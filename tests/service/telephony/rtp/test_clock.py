@@ -47,6 +47,7 @@ def test_no_tick_comes_before_its_time_and_each_has_its_number() -> None:
 
 
 def test_none_comes_after_a_member_has_left_and_the_thread_ends_with_the_last() -> None:
+    wait(lambda: clock.NAME not in [each.name for each in threading.enumerate()])
     before = sys.getswitchinterval()
     made, first, second = Clock(lambda members: None), Counting(), Counting()
     for each in (first, second):

@@ -1,7 +1,7 @@
 import base64
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oscine_engine.errors import InvalidInput
@@ -183,6 +183,7 @@ def test_an_offer_that_cannot_be_answered_is_refused_with_what_to_do(text: str, 
     assert told in str(caught.value)
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.sampled_from(offer().split("\r\n")) | st.text(max_size=20), max_size=12))
 def test_any_lines_are_an_offer_or_refused(lines: list[str]) -> None:
     try:

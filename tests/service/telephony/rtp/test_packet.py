@@ -1,12 +1,13 @@
 import struct
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oscine_service.telephony.rtp.packet import Malformed, Packet, is_rtcp, parse, write
 
 
+@settings(max_examples=40, deadline=None)
 @given(
     st.integers(0, 127),
     st.integers(0, 1 << 20),
@@ -53,6 +54,7 @@ def test_what_is_no_packet_is_refused(data: bytes) -> None:
         parse(data)
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.binary(max_size=64))
 def test_any_bytes_are_a_packet_or_refused(data: bytes) -> None:
     try:

@@ -1,7 +1,7 @@
 import struct
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oscine_service.telephony.rtp import rtcp
@@ -21,6 +21,7 @@ REPORTS = st.one_of(
 )
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.lists(REPORTS, min_size=1, max_size=4))
 def test_what_is_written_is_read(reports: list[rtcp.Report]) -> None:
     data = rtcp.write(reports)
@@ -90,6 +91,7 @@ def test_what_is_no_report_is_refused(data: bytes) -> None:
         rtcp.parse(data)
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.binary(max_size=80))
 def test_any_bytes_are_reports_or_refused(data: bytes) -> None:
     try:
