@@ -16,7 +16,7 @@ DOCS = (Path(__file__).parents[2] / "docs" / "browser.md").read_text()
 PAGE = re.findall(r"```html\n(.*?)```", DOCS, re.DOTALL)
 SCRIPTS = re.findall(r"```js\n(.*?)```", DOCS, re.DOTALL)
 TITLES = [re.findall(r"^#+ (.*)$", DOCS[: DOCS.index(script)], re.MULTILINE)[-1] for script in SCRIPTS]
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 # What a page looks like after each of them, where it is not enough that they end.
 SEEN = {
     "Interruptions": "printed[0][0] > 0 && printed[0][0] < 10",

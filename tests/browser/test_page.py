@@ -16,7 +16,7 @@ from tests.service.recordings import recording, syllables
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 LONG = "This goes on and on, as long as anybody cares to listen to it, and then some more. " * 6
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 
 
 @dataclass(frozen=True)

@@ -270,8 +270,12 @@ async def test_refusals_have_a_code_and_words(stage: Stage) -> None:
               const early = link.open();
               const heard = await early.interrupt();
               const fine = await refused(link.speak("Play it.", { seed: 60 }).finished);
+              const cut = refused(link.open({ seed: 61 }).finished);
+              link.close();
+              const late = await refused(link.speak("Play it.").finished);
+              const closed = [(await cut).message, late.message];
               await player.close();
-              return { nobody, broken, format, heard, fine };
+              return { nobody, broken, format, heard, fine, closed };
             })()"""
         )
     )
@@ -280,6 +284,7 @@ async def test_refusals_have_a_code_and_words(stage: Stage) -> None:
     assert told["format"]["code"] == "codec" and "Player.format" in told["format"]["message"]
     assert told["heard"] == {"position": 0, "seconds": 0}
     assert told["fine"] == "played"
+    assert told["closed"] == ["the connection was closed here"] * 2
 
 
 async def test_a_context_of_another_rate_is_refused(stage: Stage) -> None:

@@ -21,9 +21,12 @@ export class Link {
   #streams;
   #tell;
   #socket;
+  #timer;
   #ready = false;
   #closed = false;
   #again = AGAIN_MS;
+  /** Why nothing is spoken any more, once it is closed. */
+  #why = { code: "connection", message: "the connection was closed here" };
   /** What is sent as soon as there is a connection. */
   #waiting = [];
   /** By id: what is known of a running call. */
@@ -39,9 +42,11 @@ export class Link {
     this.#timer = setInterval(() => this.#report(), REPORT_MS);
   }
 
-  #timer;
-
   start(id, fields) {
+    if (this.#closed) {
+      this.#tell({ type: "failed", id, ...this.#why });
+      return;
+    }
     this.#calls.set(id, { position: 0, rate: RATE, cancelled: false, over: false, expected: 0 });
     this.#send({ type: "start", context: String(id), ...fields });
   }
@@ -72,6 +77,8 @@ export class Link {
   }
 
   close() {
+    if (this.#closed) return;
+    this.#lose(this.#why);
     this.#closed = true;
     clearInterval(this.#timer);
     this.#socket.close(1000);
@@ -102,6 +109,7 @@ export class Link {
     const why = reason || (served ? "the connection was lost" : "nobody answers at this address");
     this.#lose({ code: FINAL.has(code) ? "unauthenticated" : "connection", message: why });
     if (FINAL.has(code)) {
+      this.#why = { code: "unauthenticated", message: why };
       this.#tell({ type: "link", state: "refused", message: why });
       this.close();
       return;

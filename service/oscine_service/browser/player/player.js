@@ -226,6 +226,7 @@ export class Player {
     this.#gain.connect(destination ?? this.context.destination);
     this.#worker = worker(new URL("./worker.js", import.meta.url));
     this.#worker.onmessage = ({ data }) => this.#worked(data);
+    this.#worker.onerror = ({ message }) => this.#broken(message);
     this.#ready = this.#start();
     this.#ready.catch(() => {}); // told to whoever unlocks
   }
@@ -292,22 +293,28 @@ export class Player {
    */
   async play(speech, heard = () => {}) {
     let stream;
-    let rate = RATE;
-    for await (const event of speech) {
-      heard(event);
-      if (stream?.ended) break; // it was stopped, and leaving ends the call
-      if (event.type === "started") {
-        const { encoding, sampleRate } = event.format;
-        rate = sampleRate;
-        stream = this.open({ encoding, sampleRate, preSkip: event.preSkip });
-        const reports = setInterval(() => speech.played?.(Math.floor((stream.position * rate) / RATE)), 250);
-        stream.finished.finally(() => clearInterval(reports)).catch(() => {});
-        stream.addEventListener("ended", () => speech.cancel?.()); // stopped, or there is nothing left to cancel
-      } else if (event.type === "audio") {
-        stream.push(event.frames, event.samples);
+    let reports;
+    try {
+      for await (const event of speech) {
+        heard(event);
+        if (stream?.ended) break; // it was stopped, and leaving ends the call
+        if (event.type === "started") {
+          const { encoding, sampleRate } = event.format;
+          stream = this.open({ encoding, sampleRate, preSkip: event.preSkip });
+          const report = () => speech.played?.(Math.floor((stream.position * sampleRate) / RATE));
+          reports = setInterval(report, 250);
+          stream.addEventListener("ended", () => {
+            report();
+            speech.cancel?.(); // it was stopped, or there is nothing left to cancel
+          });
+        } else if (event.type === "audio") {
+          stream.push(event.frames, event.samples);
+        }
       }
+    } finally {
+      clearInterval(reports);
+      stream?.end(); // what had come is heard, whatever ended it
     }
-    stream?.end();
     return await stream?.finished;
   }
 
@@ -381,6 +388,13 @@ export class Player {
     const id = message[type];
     this.#streams.get(id)?._told(type, message);
     this.#leave(id);
+  }
+
+  /** The worker could not be loaded, or met a fault. */
+  #broken(message = "it could not be loaded") {
+    for (const stream of this.#streams.values()) {
+      stream._failed(new PlayerError(`the player's worker does not work: ${message}`, "internal"));
+    }
   }
 
   /** From the worker. */

@@ -90,10 +90,7 @@ const asked = {
   start: ({ link, id, fields }) => links.get(link).start(id, fields),
   send: ({ link, id, message }) => links.get(link).send(id, message),
   cancel: ({ link, id, position }) => links.get(link).cancel(id, position),
-  close({ link }) {
-    links.get(link)?.close();
-    links.delete(link);
-  },
+  close: ({ link }) => links.get(link).close(),
 };
 
 onmessage = ({ data }) => asked[data.type](data);
