@@ -78,7 +78,12 @@ opus)
         install_packages libopus0
     fi
     ;;
-telephony) install_missing ffmpeg baresip ;;
+telephony)
+    install_missing ffmpeg baresip curl
+    if ! gst-inspect-1.0 rtpopusdepay >/dev/null 2>&1 || ! gst-inspect-1.0 opusdec >/dev/null 2>&1; then
+        install_packages gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-good
+    fi
+    ;;
 chromium)
     if command -v chromium >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1; then
         say "browser: Chromium is installed"
