@@ -25,12 +25,16 @@ FREE_S = 60.0
 
 @pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
 def test_client(
-    row: Row, request: pytest.FixtureRequest, recognisers: dict[str, Recogniser], results: Results, tmp_path: Path
+    row: Row,
+    request: pytest.FixtureRequest,
+    capfd: pytest.CaptureFixture[str],
+    recognisers: dict[str, Recogniser],
+    results: Results,
+    tmp_path: Path,
 ) -> None:
     overtls = row.environment == "elevenlabs"
     service: Service = request.getfixturevalue("secure" if overtls else "service")
     found = results[row] = Findings()
-    terminal: pytest.TerminalReporter = request.config.pluginmanager.getplugin("terminalreporter")
     asked = {"kind": row.kind, "grpc": service.grpc, "http": service.http, "voice": row.voice}
     if overtls:
         asked["authority"] = str(request.getfixturevalue("authority"))
@@ -48,7 +52,8 @@ def test_client(
             if cause is not None:
                 failures.append(f"{column}: this works now; take its fault out of rows.py")
         # A run takes long: tell what is known.
-        terminal.write_line(f"{row.name}, {column}: {found.wrong[column] or 'yes'}")
+        with capfd.disabled():
+            print(f"{row.name}, {column}: {found.wrong[column] or 'yes'}", flush=True)
 
     failures: list[str] = []
     recogniser, (*turns, last), long = recognisers[row.language], TURNS[row.language], LONG[row.language]
