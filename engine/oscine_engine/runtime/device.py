@@ -10,7 +10,6 @@ shares together, waits at the start of a sentence (see `stages`).
 import asyncio
 import logging
 import math
-import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -45,6 +44,7 @@ from oscine_engine.runtime.core import Bounds, Clock, Core
 from oscine_engine.runtime.device_loop import DeviceLoop
 from oscine_engine.runtime.lane import Segment
 from oscine_engine.runtime.measure import measure
+from oscine_engine.runtime.memory import hold_little
 from oscine_engine.runtime.pages import PagePool
 from oscine_engine.runtime.stages import Stages
 from oscine_engine.runtime.stream import Stream
@@ -134,9 +134,7 @@ class Device:
         given pool; only where steps have fixed shapes.
         forced_acceptance: for benchmarks, so many ids a step whatever was guessed.
         """
-        # Read when the first convolution runs. oneDNN keeps a kernel for every shape it has seen, up to 1024 of them:
-        # some 100 MiB after a few hundred sentences, and no faster than with the last 64.
-        os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
+        hold_little()
         config, self._limits = checkpoint.config, limits or DeviceLimits()
         streams = self._limits.max_streams
         self._graphed = device != "cpu" if graphed is None else graphed
