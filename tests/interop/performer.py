@@ -25,7 +25,7 @@ PATIENCE_S = 300.0
 
 
 class Fault(AssertionError):
-    """A client failed: what it said, its last line first."""
+    """A client failed; the first line says how."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,7 @@ class Performer:
             raise Fault(f"it has ended: {self._said()}")
         told: dict[str, Any] = json.loads(line)
         if "fault" in told:
-            last = told["fault"].strip().splitlines()[-1]
-            raise Fault(f"{last}\n{told['fault']}\n{self._said()}")
+            raise Fault(f"{told['fault']}\n{told['trace']}\n{self._said()}")
         return told
 
     def _heard(self, **command: str) -> Heard:

@@ -86,7 +86,8 @@ def perform(make: Callable[[dict[str, Any]], Client]) -> None:
         while line := await asyncio.to_thread(sys.stdin.readline):
             try:
                 await obey(client, json.loads(line))
-            except Exception:
-                answer(fault=traceback.format_exc(limit=-8))
+            except Exception as error:
+                told = f"{type(error).__name__}: {' '.join(str(error).split())}"
+                answer(fault=told[:300], trace=traceback.format_exc(limit=-8))
 
     asyncio.run(main())
