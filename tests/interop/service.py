@@ -12,8 +12,8 @@ from pathlib import Path
 
 COMMAND = (Path(sys.executable).with_name("oscine"), "serve", "--port", "0", "--http-port", "0")
 SETTINGS = ("--utilisation", "inf", "--max-streams", "4", "--write-timeout", "10", "--hang-timeout", "120")
-"""Four calls at a time, and an engine that may be slow, whatever else runs on this machine; and a client that takes nothing
-is given up soon."""
+"""Four calls at a time and an engine that may be slow, whatever else runs on this machine; and a client that takes
+nothing is given up soon."""
 LISTENING = re.compile(r" on (127\.0\.0\.1:\d+)")
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
