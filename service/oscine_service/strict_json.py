@@ -5,6 +5,7 @@ such as a recording, does not.
 """
 
 import json
+import re
 from typing import Any, NoReturn
 
 import numpy as np
@@ -17,6 +18,10 @@ MOST_SIGNS = 200_000
 _IS_SIGN = np.zeros(256, np.bool_)
 _IS_SIGN[list(b",:[{\\ \n\r\t")] = True
 _SLICE = 1 << 16
+MOST_DEPTH = 64
+"""Of brackets inside brackets. Python's reader goes down to its limit of recursion, and what is collected there as
+garbage cannot be taken down: the memory of an encoder would never be freed."""
+_STRING, _BRACKET = re.compile(r'"(?:[^"\\]|\\.)*+"'), re.compile(r"[\[\]{}]")
 
 
 def loads(document: str | bytes) -> Any:
@@ -24,10 +29,9 @@ def loads(document: str | bytes) -> Any:
     text = document.decode() if isinstance(document, bytes) else document
     if len(text) > LONG:
         _check_parts(text)
-    try:
-        return json.loads(text, parse_constant=_no_number, object_pairs_hook=_each_once)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+    if text.count("[") + text.count("{") > MOST_DEPTH:
+        _check_depth(text)
+    return json.loads(text, parse_constant=_no_number, object_pairs_hook=_each_once)
 
 
 def _check_parts(text: str) -> None:
@@ -39,6 +43,14 @@ def _check_parts(text: str) -> None:
         signs += int(np.count_nonzero(_IS_SIGN[piece]))
         if quotes > MOST_QUOTES or signs > MOST_SIGNS:
             raise ValueError(f"it has too many parts: at most {MOST_QUOTES // 2} strings, and no more than it needs")
+
+
+def _check_depth(text: str) -> None:
+    depth = 0
+    for bracket in _BRACKET.finditer(_STRING.sub("", text)):
+        depth += 1 if bracket[0] in "[{" else -1
+        if depth > MOST_DEPTH:
+            raise ValueError(f"it is nested too deeply: at most {MOST_DEPTH} brackets stand inside each other")
 
 
 def _no_number(name: str) -> NoReturn:

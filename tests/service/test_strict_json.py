@@ -6,7 +6,11 @@ import string
 import pytest
 
 from oscine_service.recordings import from_base64
-from oscine_service.strict_json import LONG, MOST_QUOTES, MOST_SIGNS, loads
+from oscine_service.strict_json import LONG, MOST_DEPTH, MOST_QUOTES, MOST_SIGNS, loads
+
+DEEP: list[object] = []
+for _ in range(MOST_DEPTH - 1):
+    DEEP = [DEEP]
 
 
 @pytest.mark.parametrize(
@@ -18,18 +22,21 @@ from oscine_service.strict_json import LONG, MOST_QUOTES, MOST_SIGNS, loads
         ('{"speed": -Infinity}', "-Infinity is no number"),
         ("9" * 5000, "4300 digits"),
         ("[" * 100_000, "nested too deeply"),
+        ('{"a": ' * 65 + "1" + "}" * 65, "nested too deeply: at most 64"),
         ('{"a": 1, "b": 2, "a": 3}', "'a' is there twice"),
         (b"\xff", "can't decode byte"),
         (json.dumps("ü").encode("utf-16"), "can't decode byte"),
     ],
-    ids=range(9),
+    ids=range(10),
 )
 def test_what_is_no_json_is_refused(text: str | bytes, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         loads(text)
 
 
-@pytest.mark.parametrize("found", [None, 1.5, "half \ud83d", {"a": {"a": [1, "ü"]}}, {"text": ', : [ { \\ "' * 6000}])
+@pytest.mark.parametrize(
+    "found", [None, 1.5, "half \ud83d", {"a": {"a": [1, "ü"]}}, {"text": ', : [ { \\ "' * 6000}, DEEP]
+)
 def test_what_is_json_is_read(found: object) -> None:
     for ascii_only in (True, False):
         assert loads(json.dumps(found, ensure_ascii=ascii_only)) == found
