@@ -105,7 +105,8 @@ class Calling(Conversation):
                 await self._change()
         finally:
             pump.cancel()
-            await asyncio.wait([pump])
+            # Of two that are told of one end, the other's error is no news.
+            await asyncio.gather(pump, return_exceptions=True)
 
     def _leave(self) -> None:
         """Before the client knows: it may say the next thing at once."""
