@@ -13,12 +13,12 @@ import base64
 import binascii
 import hashlib
 import hmac
-import json
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from urllib.parse import parse_qsl, urlsplit
 
+from oscine_service import strict_json
 from oscine_service.security.errors import Unauthenticated
 
 Headers = Mapping[str, str]
@@ -56,11 +56,11 @@ def vonage(secret: bytes, now: Callable[[], float] = time.time) -> Check:
         scheme, _, token = headers.get("authorization", "").partition(" ")
         body, _, given = token.strip().rpartition(".")
         try:
-            head, claims = (json.loads(_decoded(part)) for part in body.split("."))
+            head, claims = (strict_json.loads(_decoded(part)) for part in body.split("."))
             signature = _decoded(given)
             issued = float(claims["iat"])
             valid = scheme.lower() == "bearer" and head["alg"] == "HS256"
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
             raise _refused("Vonage", "Authorization", url) from error
         right = hmac.new(secret, body.encode(), hashlib.sha256).digest()
         if not (hmac.compare_digest(signature, right) and valid and abs(now() - issued) <= OLDEST_S):
