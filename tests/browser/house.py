@@ -19,7 +19,20 @@ COMMAND = (sys.executable, "-c", "import sys; from oscine_service.cli import mai
 async def speaking(*arguments: str | Path) -> AsyncIterator[str]:
     """The address of its HTTP port."""
     process = await asyncio.create_subprocess_exec(
-        *(*COMMAND, "--port", "0", "--http-port", "0", "--utilisation", "inf", "--grace", "0", *map(str, arguments)),
+        *(
+            *COMMAND,
+            "--port",
+            "0",
+            "--http-port",
+            "0",
+            "--utilisation",
+            "inf",
+            "--grace",
+            "0",
+            "--hang-timeout",
+            "300",
+            *map(str, arguments),
+        ),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
     )
