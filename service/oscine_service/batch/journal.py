@@ -24,8 +24,10 @@ def key(decisive: dict[str, Any]) -> str:
 
 
 class Journal:
-    """Of one folder, made where there is none, and of one run at a time. Raises InvalidInput for a folder that cannot be
-    written to, or that another run writes into."""
+    """Of one folder, made where there is none, and of one run at a time.
+
+    Raises InvalidInput for a folder that cannot be written to, or that another run writes into.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
