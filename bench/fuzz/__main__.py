@@ -9,7 +9,7 @@ recordings, in front of an engine that answers at once: `grpc` (oscine.v1), `riv
 over HTTP, and `wire`: bytes at the ports that are no HTTP, HTTP/2 or WebSocket. The others are parsers in a process of
 their own: `text`, `ssml`, `lexicon`, `recordings`, `settings`, `keys`, `lists` (of `oscine batch`), `voices-files` (of
 a store, and spk2info.pt), `unit` (messages between the two processes of a unit), `unit-host` (the same at a real
-loop over a model of random weights, a tenth of the cases) and `reward`.
+loop over a model of random weights, a tenth of the cases), `telephony` (offers, RTP and RTCP) and `reward`.
 
 A case is drawn from its number alone: `--door text --case 17` is the same case again.
 

@@ -385,6 +385,43 @@ def _unit_host(stack: ExitStack) -> Draw:
     return case
 
 
+def _telephony(stack: ExitStack) -> Draw:
+    """Offers of calls, and what comes to the ports of one."""
+    from oscine_service.telephony.rtp import offer, packet, rtcp
+
+    lines = ("v=0", "o=- 1 1 IN IP4 192.0.2.1", "s=-", "c=IN IP4 192.0.2.1", "t=0 0", "m=audio 4000 RTP/AVP 0 8 96 101",
+             "a=rtpmap:96 opus/48000/2", "a=fmtp:96 maxplaybackrate=16000;stereo=0",
+             "a=rtpmap:101 telephone-event/8000",
+             "a=sendrecv", "a=ptime:20", "a=rtcp:4001 IN IP4 192.0.2.1", "m=video 4002 RTP/AVP 99", "a=rtcp-mux",
+             "a=crypto:1 AES_CM_128_HMAC_SHA1_80 inline:" + "A" * 40)  # fmt: skip
+    sender = rtcp.SenderReport(7, 1 << 40, 160, 1, 160, (rtcp.Block(9, 25, 3, 70000, 1, 5, 6),))
+    told = (packet.write(0, 1, 160, 7, bytes(160)), rtcp.write([sender]))
+
+    def case(random: Random) -> Case:
+        if draw.chance(random, 0.5):
+            data = draw.damaged(random, random.choice(told))
+
+            def received() -> None:
+                try:
+                    rtcp.parse(data) if packet.is_rtcp(data) else packet.parse(data)
+                except packet.Malformed:
+                    return
+
+            return received, data
+        kept = list(lines)
+        for _ in range(random.randrange(4)):
+            place = random.randrange(len(kept))
+            kept[place : place + 1] = draw.shuffled(random, (draw.text(random, 60), random.choice(lines)), 2)
+            kept = kept or ["v=0"]
+        text = "\r\n".join(kept)
+        text = (
+            draw.damaged(random, text.encode(errors="replace")).decode(errors="replace") if len(text) % 3 == 0 else text
+        )
+        return lambda: offer.read(text), text
+
+    return case
+
+
 def _reward(stack: ExitStack) -> Draw:
     import base64
 
@@ -418,5 +455,6 @@ PARSERS: dict[str, Parser] = {
     "voices-files": Parser(_voices),
     "unit": Parser(_unit, internal=True),
     "unit-host": Parser(_unit_host, internal=True, one_in=10),
+    "telephony": Parser(_telephony),
     "reward": Parser(_reward),
 }
