@@ -102,6 +102,18 @@ async def test_every_format_is_started_as_asked(service: Service) -> None:
             check(events)
 
 
+def cut(call: oc.Call) -> None:
+    for event in call:
+        if isinstance(event, oc.Audio) and event.sequence == 0:
+            call.cancel()
+
+
+async def cut_async(call: oc.AsyncCall) -> None:
+    async for event in call:
+        if isinstance(event, oc.Audio) and event.sequence == 0:
+            await call.cancel()
+
+
 async def test_an_interrupted_call_tells_what_was_heard_and_a_closed_one_is_gone(service: Service) -> None:
     def interrupt() -> None:
         with oc.Client(service.address) as client:
@@ -115,12 +127,11 @@ async def test_an_interrupted_call_tells_what_was_heard_and_a_closed_one_is_gone
             with client.open(PCM) as call:
                 call.append(LONG * 4)
                 assert next(event for event in call if isinstance(event, oc.Audio))
-            with client.open(PCM) as call, pytest.raises(oc.Cut):
+            with client.open(PCM) as call:
                 call.append(LONG * 4)
                 call.finish()
-                for event in call:
-                    if isinstance(event, oc.Audio) and event.sequence == 0:
-                        call.cancel()
+                with pytest.raises(oc.Cut):
+                    cut(call)
             # Leaving the loop over speak does the same.
             for event in client.speak(LONG * 4, PCM):
                 if isinstance(event, oc.Audio):
@@ -135,12 +146,10 @@ async def test_an_interrupted_call_tells_what_was_heard_and_a_closed_one_is_gone
                     await call.cancel()
             assert isinstance(event, oc.Cancelled) and event.heard_samples > 0
         async with client.open(PCM) as call:
+            await call.append(LONG * 4)
+            await call.finish()
             with pytest.raises(oc.Cut):
-                await call.append(LONG * 4)
-                await call.finish()
-                async for event in call:
-                    if isinstance(event, oc.Audio) and event.sequence == 0:
-                        await call.cancel()
+                await cut_async(call)
         async with contextlib.aclosing(client.speak(LONG * 4, PCM)) as events:
             async for event in events:
                 if isinstance(event, oc.Audio):

@@ -13,8 +13,8 @@ A plain SpeechError is a fault of the service.
 
 
 class SpeechError(Exception):
-    """code: a stable name, the same over gRPC and WebSocket. retry_after_s: when the same request may be sent again, None
-    if that is no use."""
+    """code: a stable name, the same over gRPC and WebSocket. retry_after_s: when the same request may be sent again,
+    None if that is no use."""
 
     def __init__(self, message: str, code: str, retry_after_s: float | None = None) -> None:
         super().__init__(message)

@@ -48,7 +48,9 @@ def test_a_key_is_found_where_clients_put_it(headers: dict[str, str], found: str
     assert in_headers(headers) == found
 
 
-@pytest.mark.parametrize("value", ["abc", "Basic", "Basic YWJj", "Basic YWJjOg==", "Basic \u00e9", "Digest YTpi", "Bearer", "Bearer "])
+@pytest.mark.parametrize(
+    "value", ["abc", "Basic", "Basic YWJj", "Basic YWJjOg==", "Basic \u00e9", "Digest YTpi", "Bearer", "Bearer "]
+)
 def test_a_header_that_holds_no_key_is_explained(value: str) -> None:
     with pytest.raises(Unauthenticated, match="Bearer KEY"):
         in_headers({"authorization": value})
