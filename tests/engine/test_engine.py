@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from oscine_engine.config import TextRules
 from oscine_engine.engine import Engine, EngineSettings
 from oscine_engine.errors import Cancelled, CheckpointError, InternalError, InvalidInput, Overloaded, UnknownVoice
 from oscine_engine.events import Audio, Done, Event, Flushed, Mode, SessionRequest, Started
+from oscine_engine.lm.runner import LMRunner
 from oscine_engine.runtime.device import Device
 from oscine_engine.runtime.trace import Said, Trace
 from oscine_engine.session import MOST_SENTENCES, Session
@@ -383,12 +385,16 @@ async def test_audio_that_is_not_finite_ends_only_its_own_stream(checkpoint: Che
 
 
 async def test_a_fault_in_a_stage_ends_that_tick_and_the_loop_lives_on(
-    checkpoint: Checkpoint, caplog: pytest.LogCaptureFixture
+    checkpoint: Checkpoint, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broken = with_voice(checkpoint, transcript="Yes.", lm_speech_tokens=torch.tensor([10**6], dtype=torch.int32))
-    async with Engine(broken, FOUR) as engine:
-        with pytest.raises(InternalError, match="lm stage failed"):
-            await speak(engine, voice="bad")
+    def broken(runner: LMRunner, *_: object) -> NoReturn:
+        raise IndexError("out of range")
+
+    async with Engine(checkpoint, FOUR) as engine:
+        with monkeypatch.context() as fault:
+            fault.setattr(LMRunner, "step", broken)
+            with pytest.raises(InternalError, match="lm stage failed"):
+                await speak(engine)
         assert "tick failed" in caplog.text
         await idle(engine)
         await speak(engine)

@@ -68,7 +68,7 @@ def test_no_other_number_says_more(shape: tuple[float, float, float], chances: l
     costs = GuessCosts(tuple(tables), tuple(chances))
     best = costs.best(streams)
     rates = {guesses: ids_a_step(guesses, chances) / curve(streams) for guesses, curve in tables}
-    assert rates[best] == max(rates.values())
+    assert rates[best] >= max(rates.values()) * (1 - 1e-9)
     assert costs.an_id(streams) >= (1 - 1e-9) / rates[best] or streams not in (1, 64)
     if streams in (1, 64):
         assert costs.an_id(streams) == pytest.approx(1 / rates[best])

@@ -19,7 +19,7 @@ from oscine_engine.text.pieces import LONGEST_S, Cutter, seconds
 COMPOUND = "Donaudampfschifffahrtsgesellschaftskapitaensmuetzenabzeichen"
 WORST = {
     "hex": "0123456789abcdef" * 4,
-    "letters": "a" * 500,
+    "letters": "ka" * 250,
     "compound": f"Das {COMPOUND} ist neu, und " * 8 + "das war es.",
     "digits": "It is 31415926535897932384626433832795, and so on, " * 4 + "and done.",
     "groups": "It is 1,234,567,890,123 and 9,876,543,210,987 or so, " * 6,
