@@ -6,8 +6,8 @@ import os
 import sys
 from typing import Any
 
-KERNELS = 64
-"""Of oneDNN, kept at a time: as fast as a thousand."""
+KERNELS = {"LRU_CACHE_CAPACITY": 256, "ONEDNN_PRIMITIVE_CACHE_CAPACITY": 64}
+"""Kept at a time, by torch for each thread and by oneDNN: as fast as a thousand of each."""
 M_ARENA_MAX = -8
 """Of mallopt, in glibc's malloc.h."""
 
@@ -21,8 +21,8 @@ def hold_little() -> None:
     The C library gives each thread a heap of its own, up to eight a core, and tensors of ever new sizes leave holes in
     each: 30 MiB after a hundred sessions. One thread computes, so nobody waits where all share one.
     """
-    for name in ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY"):
-        os.environ.setdefault(name, str(KERNELS))
+    for name, kernels in KERNELS.items():
+        os.environ.setdefault(name, str(kernels))
     if (mallopt := _of_glibc("mallopt")) is not None:
         mallopt(M_ARENA_MAX, 1)
 
