@@ -5,12 +5,12 @@ What was missed while the event loop was held up is made up for at once.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from oscine_service.audio import Format
-from oscine_service.telephony.frames import FRAME_S, Cutter, Frame
+from oscine_service.telephony.frames import FRAME_S, Frame
+from oscine_service.telephony.track import Track
 
 LEAD_S = 10.0
 """Of speech that may wait in a call."""
@@ -74,63 +74,52 @@ class RealTime:
         self.tell: Callable[[], None] = lambda: None
         self._send = send
         self._lead = round(lead_s * format.sample_rate)
-        self._cutter = Cutter(format)
-        self._frames: deque[Frame] = deque()
-        self._points: deque[int] = deque()
-        self._given = self._heard = 0
+        self._track = Track(format)
         self._untold = 0
         self._room = asyncio.Event()
 
     @property
     def given(self) -> int:
-        return self._given
+        return self._track.given
 
     @property
     def heard(self) -> int:
         """What has been sent."""
-        return self._heard
+        return self._track.heard
 
     def beat(self) -> None:
         """20 ms have passed."""
-        # Half a frame and nothing behind it: it is late already, and would be later with what is to come.
-        frame = self._frames.popleft() if self._frames else self._cutter.rest()
+        if self._track.starved:
+            # Half a frame and nothing behind it: it is late already, and would be later with what is to come.
+            self._track.flush()
+        frame, reached = self._track.next()
         self._send(frame)
         if frame is None:
             return
-        self._heard += frame.samples
         self._untold += 1
-        pointed = False
-        while self._points and self._points[0] <= self._heard:
-            self._points.popleft()
-            pointed = True
-        if pointed or self._untold >= TELL_EVERY:
+        if reached or self._untold >= TELL_EVERY:
             self._tell()
 
     async def write(self, frames: Sequence[bytes], samples: int) -> None:
-        self._given += samples
-        self._frames += self._cutter.push(frames, samples)
-        while self._given - self._heard > self._lead:
+        self._track.write(frames, samples)
+        while self._track.ahead > self._lead:
             self._room.clear()
             await self._room.wait()
 
     async def point(self) -> None:
-        if self._given > self._heard:
-            self._points.append(self._given)
+        if self._track.ahead:
+            self._track.point()
         else:
             self._tell()
 
     async def flush(self) -> None:
-        if (rest := self._cutter.rest()) is not None:
-            self._frames.append(rest)
+        self._track.flush()
         await self.point()
 
     async def clear(self) -> int:
-        self._frames.clear()
-        self._points.clear()
-        self._cutter.drop()
-        self._given = self._heard
+        heard = self._track.clear()
         self._tell()
-        return self._heard
+        return heard
 
     def _tell(self) -> None:
         self._untold = 0

@@ -12,9 +12,10 @@ from oscine_engine.errors import InvalidInput, Overloaded, Unavailable
 from oscine_engine.front import Front
 from oscine_service.conversation import Calls, Config
 from oscine_service.errors import GOING, INTERNAL
-from oscine_service.http.protocols import ABORT, LAST_WORDS_S
+from oscine_service.http.protocols import LAST_WORDS_S
 from oscine_service.limits import Limits
 from oscine_service.websocket.channel import Channel, Translator
+from oscine_service.websocket.closing import NORMAL, RESTART, abort, close
 
 log = logging.getLogger(__name__)
 
@@ -27,11 +28,6 @@ MOST_MESSAGE = 1 << 20
 MOST_RECORDED = 16 << 20
 """Bytes of recordings that wait, on one socket, to be spoken after."""
 RETRY_S = 1.0
-MOST_REASON = 123
-"""Bytes of the reason of a close, which is cut there."""
-NORMAL = 1000
-RESTART = 1012
-"""Close code where conversations were cut off."""
 
 
 class Dialect(Protocol):
@@ -131,7 +127,8 @@ class Socket:
             async with asyncio.timeout(LAST_WORDS_S):
                 await self.write(message)
         except TimeoutError:
-            self._abort()
+            self._closed = True
+            abort(self._websocket)
         except WebSocketDisconnect:
             return
 
@@ -153,17 +150,7 @@ class Socket:
         if self._closed:
             return
         self._closed = True
-        try:
-            async with asyncio.timeout(LAST_WORDS_S):
-                await self._websocket.close(code, reason.encode()[:MOST_REASON].decode(errors="ignore"))
-        except TimeoutError:
-            self._abort()
-        except (WebSocketDisconnect, RuntimeError):  # it is closed already
-            return
-
-    def _abort(self) -> None:
-        self._closed = True
-        self._websocket.scope["state"][ABORT]()
+        await close(self._websocket, code, reason)
 
     async def _listen(self, dialect: Dialect) -> None:
         while True:

@@ -12,7 +12,6 @@ from oscine_codecs.errors import CodecError
 from oscine_engine.errors import InvalidInput, OscineError
 from oscine_service.conversation import Calls
 from oscine_service.errors import GOING, INTERNAL, POLICY
-from oscine_service.http.protocols import ABORT, LAST_WORDS_S
 from oscine_service.security import principal
 from oscine_service.security.principal import Grant
 from oscine_service.telephony.burst import Burst
@@ -21,7 +20,7 @@ from oscine_service.telephony.frames import Frame
 from oscine_service.telephony.realtime import RealTime
 from oscine_service.telephony.sink import Sink
 from oscine_service.websocket.accepting import accepted
-from oscine_service.websocket.socket import MOST_REASON, NORMAL
+from oscine_service.websocket.closing import NORMAL, close
 
 log = logging.getLogger(__name__)
 
@@ -199,13 +198,7 @@ class Connection:
         if self._closed:
             return
         self._closed = True
-        try:
-            async with asyncio.timeout(LAST_WORDS_S):
-                await self._websocket.close(code, reason.encode()[:MOST_REASON].decode(errors="ignore"))
-        except TimeoutError:
-            self._websocket.scope["state"][ABORT]()
-        except (WebSocketDisconnect, RuntimeError):
-            return
+        await close(self._websocket, code, reason)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

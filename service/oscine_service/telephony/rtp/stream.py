@@ -11,7 +11,7 @@ from oscine_service.audio import Format
 from oscine_service.telephony.rtp import packet
 from oscine_service.telephony.rtp.clock import PERIOD_NS
 from oscine_service.telephony.rtp.codecs import Codec
-from oscine_service.telephony.rtp.track import Track
+from oscine_service.telephony.track import Track
 
 AHEAD_S = 10.0
 """Of speech that may wait in a call."""
@@ -115,10 +115,9 @@ class Stream:
     def tick(self, number: int) -> bool:
         """As `clock.Member` has it."""
         with self._lock:
-            payload, reached = self._track.next()
-            said, speaking = payload is not None, self._speaking
-            if payload is None:
-                payload = self._codec.silence
+            frame, reached = self._track.next()
+            said, speaking = frame is not None, self._speaking
+            payload = self._codec.silence if frame is None else frame.data
             # The first packet of a talk spurt, and what comes behind a hole in time (RFC 3551, section 4.1).
             marker = (said and not speaking) or number != self._due
             self._skipped += number - self._due

@@ -22,6 +22,11 @@ class Track:
         """Samples that wait."""
         return self.given - self.heard
 
+    @property
+    def starved(self) -> bool:
+        """No whole frame waits."""
+        return not self._waiting
+
     def write(self, frames: Sequence[bytes], samples: int) -> None:
         """Frames that hold so many samples."""
         self._waiting += self._cutter.push(frames, samples)
@@ -45,15 +50,13 @@ class Track:
         self.given = self.heard
         return self.heard
 
-    def next(self) -> tuple[bytes | None, bool]:
+    def next(self) -> tuple[Frame | None, bool]:
         """The frame that is due, None where there is nothing to say, and whether a point has been reached."""
-        payload: bytes | None = None
-        if self._waiting:
-            frame = self._waiting.popleft()
+        frame = self._waiting.popleft() if self._waiting else None
+        if frame is not None:
             self.heard += frame.samples
-            payload = frame.data
         reached = False
         while self._points and self._points[0] <= self.heard:
             self._points.popleft()
             reached = True
-        return payload, reached
+        return frame, reached
