@@ -1,13 +1,15 @@
-"""Plain arithmetic of measurements, and what they were taken on."""
+"""Plain arithmetic of measurements, what they were taken on, and how they are told."""
 
 from __future__ import annotations
 
 import gc
+import json
 import math
 import os
 import platform
 import subprocess
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -53,6 +55,18 @@ def host() -> dict[str, Any]:
         "torch": version("torch"),
         "commit": commit and commit + ("+" if _git("status", "--porcelain", "--untracked-files=no") else ""),
     }
+
+
+def outcome(result: dict[str, Any], faults: Sequence[str], show: Callable[[dict[str, Any]], None] | None) -> int:
+    """Print a benchmark's result, by `show` or as one JSON object, and to standard error what is wrong with it. The
+    exit status."""
+    if show is None:
+        print(json.dumps(result))
+    else:
+        show(result)
+    for fault in faults:
+        print(fault, file=sys.stderr)
+    return bool(faults)
 
 
 def _read(path: str) -> str:

@@ -40,7 +40,7 @@ from bench.browser.chromium import Browser, chromium
 from bench.browser.link import Link, now_and_then, through
 from bench.browser.sent import Samples, heard, spoken
 from bench.browser.service import captured
-from bench.figures import host, ranks
+from bench.figures import host, outcome, ranks
 from bench.transport.__main__ import record
 from bench.transport.replay import ReplayPort
 from oscine_service.audio import Format
@@ -158,14 +158,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     result = asyncio.run(measure(options))
-    if options.json:
-        print(json.dumps(result))
-    else:
-        show(result)
-    wrong = faults(result)
-    for fault in wrong:
-        print(fault, file=sys.stderr)
-    return bool(wrong)
+    return outcome(result, faults(result), None if options.json else show)
 
 
 if __name__ == "__main__":

@@ -40,10 +40,12 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from random import Random
 from typing import Any, Protocol
 
-from bench.figures import host
+from bench.asked import Asked, asked
+from bench.figures import host, outcome
 from bench.fuzz import over_grpc, over_http, over_websocket, over_wire
 from bench.fuzz.parsers import PARSERS
 from bench.fuzz.verdict import HANGING_S, FaultError
@@ -62,45 +64,23 @@ class Door(Protocol):
     async def case(self, random: Random) -> list[str]: ...
 
 
+@dataclass(frozen=True, slots=True)
 class Service:
-    """The service process. `tell`: what it holds, and what it logged since it was asked before."""
+    """The service process. process: tells what it holds, and what it logged since it was asked before."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        assert process.stdin is not None and process.stdout is not None
-        self._process, self._asking, self._answers = process, process.stdin, process.stdout
-        told = self._read()
-        self.grpc, self.http, self.key = told["grpc"], told["http"], told["key"]
-
-    @property
-    def ended(self) -> int | None:
-        return self._process.poll()
-
-    def tell(self) -> dict[str, Any]:
-        print("tell", file=self._asking, flush=True)
-        return self._read()
-
-    def _read(self) -> dict[str, Any]:
-        line = self._answers.readline()
-        if not line:
-            raise RuntimeError(f"the service has ended, with status {self._process.wait()}")
-        found: dict[str, Any] = json.loads(line)
-        return found
+    process: Asked
+    grpc: str
+    http: str
+    key: str
 
 
 @contextmanager
 def service() -> Iterator[Service]:
-    with tempfile.TemporaryDirectory(prefix="oscine-fuzz-") as folder:
-        command = [sys.executable, "-m", "bench.fuzz.service", folder]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-            try:
-                yield Service(process)
-            finally:
-                assert process.stdin is not None
-                process.stdin.close()
-                try:
-                    process.wait(30)
-                except subprocess.TimeoutExpired:
-                    process.kill()
+    with (
+        tempfile.TemporaryDirectory(prefix="oscine-fuzz-") as folder,
+        asked("bench.fuzz.service", folder) as process,
+    ):
+        yield Service(process, **process.read())
 
 
 @asynccontextmanager
@@ -124,7 +104,7 @@ async def drive(name: str, running: Service, seed: int, numbers: range) -> tuple
 
     async def work(door: Door) -> None:
         for number in waiting:
-            if running.ended is not None:
+            if running.process.ended is not None:
                 return
             try:
                 async with asyncio.timeout(HANGING_S):
@@ -146,7 +126,7 @@ def settled(running: Service, base: dict[str, Any] | None) -> tuple[dict[str, An
     faults: list[str] = []
     held, until = 0.0, time.monotonic() + SETTLE_S
     while True:
-        told = running.tell()
+        told = running.process.tell()
         faults += told.pop("faults")
         held = max(held, told.pop("held_s"))
         calm = not told["calls"] and not told["streams"]
@@ -172,8 +152,8 @@ def socket_door(name: str, running: Service, seed: int, numbers: range) -> dict[
         more, wrong = asyncio.run(drive(name, running, seed, part))
         ended += more
         faults += wrong
-        if running.ended is not None:
-            return {"ended": dict(ended), "faults": [*faults, f"the service ended with status {running.ended}"]}
+        if running.process.ended is not None:
+            return {"ended": dict(ended), "faults": [*faults, f"the service ended with status {running.process.ended}"]}
         now, logged, longest_here = settled(running, held[0] if held else None)
         held.append(now)
         faults += [f"logged: {each}" for each in logged]
@@ -271,14 +251,8 @@ def main() -> int:
     options = parser.parse_args()
     numbers = range(options.cases) if options.case is None else range(options.case, options.case + 1)
     result = measure(tuple(options.door or DOORS), options.seed, numbers)
-    if options.json:
-        print(json.dumps(result))
-    else:
-        show(result)
     faults = [f"{name}: {each}" for name, told in result["doors"].items() for each in wrong(told)]
-    for each in faults:
-        print(each, file=sys.stderr)
-    return bool(faults)
+    return outcome(result, faults, None if options.json else show)
 
 
 if __name__ == "__main__":

@@ -26,35 +26,21 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from websockets.asyncio.client import connect
 
-from bench.figures import host, ranks
+from bench.asked import asked
+from bench.figures import host, outcome, ranks
 from bench.transport.__main__ import record
 
 CODECS = ("PCMU", "PCMA", "opus")
 MOST_LATE_MS, MOST_DRIFT_MS = 5.0, 1.0
 SPREAD_S = 1.0
 """Agents begin to speak at even distances over so long."""
-
-
-@contextmanager
-def process(module: str, *arguments: str) -> Iterator[tuple[IO[str], IO[str]]]:
-    """Its standard input and output; the input is closed at the end."""
-    command = [sys.executable, "-m", module, *arguments]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
-        assert running.stdin is not None and running.stdout is not None
-        try:
-            yield running.stdin, running.stdout
-        finally:
-            running.stdin.close()
 
 
 async def speak(address: str, name: str, seed: int, after_s: float) -> str | None:
@@ -84,17 +70,15 @@ def measure(calls: int, seconds: float, codec: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="oscine-rtp-") as folder:
         samples = Path(folder) / "samples.npy"
         record(samples)
-        with process("bench.rtp.service", str(samples), str(seconds)) as (asking, answers):
-            address = answers.readline().strip()
-            with process("bench.rtp.callers", address, str(calls), codec) as (over, heard):
-                names: list[str] = json.loads(heard.readline())
-                print("tell", file=asking, flush=True)
-                before = json.loads(answers.readline())
+        with asked("bench.rtp.service", str(samples), str(seconds)) as service:
+            address = service.read()
+            with asked("bench.rtp.callers", address, str(calls), codec) as callers:
+                names: list[str] = callers.read()
+                before = service.tell()
                 errors = asyncio.run(speak_all(address, names))
-                print("tell", file=asking, flush=True)
-                after = json.loads(answers.readline())
-                over.close()
-                found = json.load(heard)
+                after = service.tell()
+                callers.close()
+                found = callers.read()
     each: list[dict[str, Any]] = found["calls"]
     spoken_s = calls * (seconds + SPREAD_S)
     cpu = {"service": after["cpu_s"] - before["cpu_s"], "callers": found["cpu_s"]}
@@ -128,6 +112,11 @@ def faults(result: dict[str, Any]) -> list[str]:
     return found
 
 
+def show(result: dict[str, Any]) -> None:
+    for name, value in result.items():
+        print(f"{name:16} {value}")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--calls", type=int, default=100)
@@ -136,15 +125,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     result = measure(options.calls, options.seconds, options.codec)
-    if options.json:
-        print(json.dumps(result))
-    else:
-        for name, value in result.items():
-            print(f"{name:16} {value}")
-    wrong = faults(result)
-    for fault in wrong:
-        print(fault, file=sys.stderr)
-    return bool(wrong)
+    return outcome(result, faults(result), None if options.json else show)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ async def serve(samples: NDArray[np.float32], seconds: float) -> None:
         serving(application(front, limits, calls, routes=http.routes(rtp)), HOST, 0, limits=limits, calls=calls) as at,
     ):
         with lasting():
-            print(at, flush=True)
+            print(json.dumps(at), flush=True)
             while await asyncio.to_thread(sys.stdin.readline):
                 told = {
                     "cpu_s": time.process_time(),

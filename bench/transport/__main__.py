@@ -31,13 +31,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bench.figures import host, ranks
+from bench.asked import Asked, asked
+from bench.figures import host, outcome, ranks
 from bench.transport.clients import SPREAD_S
 from bench.transport.replay import RATE
 
@@ -67,42 +68,14 @@ def record(path: Path) -> None:
     subprocess.run([sys.executable, "-c", code, str(path), TEXT], check=True)
 
 
-class Service:
-    """The service process. `tell`: what it has seen since it was asked before."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        assert process.stdin is not None and process.stdout is not None
-        self._asking, self._answers = process.stdin, process.stdout
-        self.addresses: dict[str, str] = self._read()
-        self.addresses["websocket"] = self.addresses["http"]
-
-    def tell(self) -> dict[str, Any]:
-        print("tell", file=self._asking, flush=True)
-        return self._read()
-
-    def _read(self) -> dict[str, Any]:
-        line = self._answers.readline()
-        if not line:
-            raise RuntimeError("the service has ended")
-        found: dict[str, Any] = json.loads(line)
-        return found
+def service(samples: Path, seconds: float) -> AbstractContextManager[Asked]:
+    return asked("bench.transport.service", str(samples), str(seconds))
 
 
-@contextmanager
-def service(samples: Path, seconds: float) -> Iterator[Service]:
-    command = [sys.executable, "-m", "bench.transport.service", str(samples), str(seconds)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            yield Service(process)
-        finally:
-            assert process.stdin is not None
-            process.stdin.close()
-
-
-def hear(door: str, running: Service, streams: int, spread_s: float) -> dict[str, Any]:
+def hear(door: str, addresses: dict[str, str], streams: int, spread_s: float) -> dict[str, Any]:
     plan = {
         "door": door,
-        "address": running.addresses[door],
+        "address": addresses["http" if door == "websocket" else door],
         "streams": streams,
         "spread_s": spread_s,
         "first_seed": 1,
@@ -124,8 +97,9 @@ def lateness(messages: list[list[float]], begun: float) -> Iterator[float]:
 
 def door_figures(door: str, samples: Path, streams: int, seconds: float) -> dict[str, Any]:
     with service(samples, seconds) as running:
+        addresses = running.read()
         before = running.tell()
-        heard = hear(door, running, streams, SPREAD_S)
+        heard = hear(door, addresses, streams, SPREAD_S)
         after = running.tell()
     begun = {int(seed): moment for seed, moment in after["begun"].items()}
     good = [each for each in heard["heard"] if each["ended"] is None]
@@ -157,8 +131,9 @@ def door_figures(door: str, samples: Path, streams: int, seconds: float) -> dict
 def alone(door: str, samples: Path) -> dict[str, float | None]:
     """One stream at a time: half a second each, so that they do not meet."""
     with service(samples, 0.3) as running:
-        hear(door, running, 10, 5.0)
-        heard = hear(door, running, ALONE, ALONE * 0.5)["heard"]
+        addresses = running.read()
+        hear(door, addresses, 10, 5.0)
+        heard = hear(door, addresses, ALONE, ALONE * 0.5)["heard"]
     return ranks([each["messages"][0][0] - each["sent"] for each in heard], 50, 99, 100, scale=1000, digits=2)
 
 
@@ -206,14 +181,7 @@ def main() -> int:
     options = parser.parse_args()
     doors = DOORS if options.door is None else (options.door,)
     result = measure(doors, options.streams, options.seconds)
-    if options.json:
-        print(json.dumps(result))
-    else:
-        show(result)
-    wrong = faults(result)
-    for fault in wrong:
-        print(fault, file=sys.stderr)
-    return bool(wrong)
+    return outcome(result, faults(result), None if options.json else show)
 
 
 if __name__ == "__main__":
