@@ -22,7 +22,6 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -35,8 +34,9 @@ from typing import TYPE_CHECKING
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from bench.client import ServerFailed, connect
+from bench.client import connect
 from bench.figures import host
+from bench.served import ServerFailed, served
 from oscine_proto.oscine.v1 import speech_pb2 as pb
 from oscine_proto.oscine.v1.speech_pb2_grpc import SpeechServiceStub
 
@@ -68,31 +68,33 @@ class Report:
 
 @contextmanager
 def service(model: Path | None, streams: int) -> Iterator[tuple[int, str]]:
-    """`oscine serve` on a free port: its process id and address. Raises ServerFailed."""
-    command = [sys.executable, "-m", "oscine_service.cli", "serve", "--port", "0", "--http-port", "none"]
-    command += ["--max-streams", str(streams)]
+    """`oscine serve` on a free port: its process id and address. Raises ServerFailed, also if it ends by itself."""
     # As many as asked for, whether or not this machine keeps up with them: they are here to be cut off.
-    command += ["--utilisation", "inf"]
-    command += [] if model is None else ["--model", str(model)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            words = process.stdout.readline().split()
-            if words[:2] != ["serving", "on"]:
-                raise ServerFailed("the server did not start")
-            yield process.pid, words[2].rstrip(",")
-            if process.poll() is not None:
-                raise ServerFailed(f"the service ended with status {process.returncode}")
-        finally:
-            process.terminate()
+    with served("--max-streams", str(streams), "--utilisation", "inf", model=model) as running:
+        yield running.pid, running.grpc
+        if running.process.poll() is not None:
+            raise ServerFailed(f"the service ended with status {running.process.returncode}")
+
+
+def engines_of(service: int) -> list[int]:
+    """The engine processes of a service process."""
+    tasks = Path(f"/proc/{service}/task").iterdir()
+    children = [child for task in tasks for child in (task / "children").read_text().split()]
+    return sorted(int(child) for child in children if b"oscine_service.unit" in _command(child))
+
+
+def _command(process: str) -> bytes:
+    """Nothing of one that has ended."""
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
 
 
 def engine_of(service: int) -> int:
     """The engine process of a service process."""
-    for task in Path(f"/proc/{service}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            if b"oscine_service.unit" in Path(f"/proc/{child}/cmdline").read_bytes():
-                return int(child)
+    for engine in engines_of(service):
+        return engine
     raise ServerFailed("the service has no engine process")
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +14,7 @@ import grpc
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.served import served
 from oscine_codecs import pcm
 from oscine_codecs.opus import OpusDecoder
 from oscine_proto.oscine.v1 import speech_pb2 as pb
@@ -27,26 +26,11 @@ RATE = 24000
 Samples = NDArray[np.float32]
 
 
-class ServerFailed(RuntimeError):
-    """The server did not come up; it has said why on standard error."""
-
-
 @contextmanager
 def server(model: Path | None, max_streams: int) -> Iterator[str]:
     """Run `oscine serve` on a free port of this machine; gives its address. Raises ServerFailed."""
-    command = [sys.executable, "-m", "oscine_service.cli", "serve", "--port", "0", "--http-port", "none"]
-    command += ["--max-streams", str(max_streams)]
-    command += [] if model is None else ["--model", str(model)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        words = process.stdout.readline().split()
-        if words[:2] != ["serving", "on"]:
-            raise ServerFailed("the server did not start")
-        yield words[2].rstrip(",")
-    finally:
-        process.terminate()
-        process.wait()
+    with served("--max-streams", str(max_streams), model=model) as running:
+        yield running.grpc
 
 
 def connect(address: str) -> grpc.aio.Channel:

@@ -38,10 +38,11 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from bench.client import RATE, Call, ServerFailed, connect, server, speak
+from bench.client import RATE, Call, connect, server, speak
 from bench.figures import host, ranks
 from bench.pacing import pieces
 from bench.player import play
+from bench.served import ServerFailed
 from bench.start import Start
 from oscine_engine.errors import OscineError
 from oscine_engine.events import Mode

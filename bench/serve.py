@@ -64,8 +64,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bench.client import ServerFailed
 from bench.figures import host
+from bench.served import ServerFailed
 from bench.serving import plan
 from bench.serving.measure import measure
 from bench.serving.plan import Row, Server

@@ -59,10 +59,10 @@ import numpy as np
 import torch
 
 from bench import soak_wire
-from bench.client import ServerFailed
 from bench.figures import host, ranks, resident
 from bench.first_packet import SENTENCES
 from bench.model import add_model, model_directory, model_name
+from bench.served import ServerFailed
 from bench.soak_check import Keeper, Samples, judged, restore, store, summary
 from bench.soak_plan import Kind, Plan, plans, warm_ups
 from oscine_engine.checkpoint.load import Checkpoint, load

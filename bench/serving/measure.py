@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from bench.client import RATE, ServerFailed
+from bench.client import RATE
 from bench.figures import ranks
 from bench.player import Player
+from bench.served import ServerFailed
 from bench.serving import records
 from bench.serving.driver import Call, Work
 from bench.serving.plan import Load, Server

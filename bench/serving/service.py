@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.client import ServerFailed
+from bench.served import ServerFailed
 from bench.serving.plan import Server
 
 LOAD_S, POLL_S = 540.0, 0.05
