@@ -18,6 +18,8 @@ from oscine_service.observe import page, tracing
 from oscine_service.observe.call_log import CallLog
 from oscine_service.observe.desks import Desks
 from oscine_service.observe.engine_metrics import EngineCollector, EngineState
+from oscine_service.observe.lateness import Lateness
+from oscine_service.observe.machine_metrics import MachineCollector
 from oscine_service.observe.metrics import Metrics
 from oscine_service.security import minting, tls
 from oscine_service.security.grpc_door import GrpcDoor
@@ -54,6 +56,8 @@ class Entrance:
         self._pages = security.origins
         self._wants_certificates = security.tls_client_ca is not None
         keys = KeyBook(security.keys) if security.keys is not None else None
+        self.metrics.registry.register(MachineCollector(store=settings.engine.voices, tls=self.tls, keys=keys))
+        self._lateness = Lateness(self.metrics.registry)
         self._guard = Guard(keys, Mint.of(security.token_secret))
         self._voucher = Voucher(settings.telephony, keys)
         self._traces = tracing.desk() if settings.observe.traces else None
@@ -75,12 +79,14 @@ class Entrance:
         watching: list[Desk] = [self.metrics, CallLog(), *([self._traces] if self._traces is not None else [])]
         self._desk.sit(*watching, Quotas(lambda: next(iter(front.voices), None)))
         self.metrics.registry.register(EngineCollector(engines))
-        renewing = asyncio.create_task(self.tls.renewing()) if self.tls is not None else None
+        tasks = [asyncio.create_task(self._lateness.watching())]
+        if self.tls is not None:
+            tasks.append(asyncio.create_task(self.tls.renewing()))
         try:
             yield
         finally:
-            if renewing is not None:
-                renewing.cancel()
+            for task in tasks:
+                task.cancel()
             if self._traces is not None:
                 await asyncio.to_thread(self._traces.close)
 

@@ -18,7 +18,8 @@ from oscine_service.cli.main import main
 from oscine_service.config.model import Engine, Security, Server, Settings
 from oscine_service.doctor import machine, service, speaking
 from oscine_service.doctor.finding import Finding, Level, fault, good
-from oscine_service.security import keys
+from oscine_service.observe.memory import Memory
+from oscine_service.security import keys, tls
 from oscine_service.security.keys import Key
 from oscine_service.security.tls import Files
 
@@ -125,20 +126,14 @@ def test_a_machine_without_libraries_is_told_what_to_install(monkeypatch: pytest
 
 
 def test_memory_and_cores_of_a_container_count(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    quota, limit, used = tmp_path / "cpu.max", tmp_path / "memory.max", tmp_path / "memory.current"
+    quota = tmp_path / "cpu.max"
     quota.write_text("50000 100000\n")
-    limit.write_text(f"{3 << 28}\n")
-    used.write_text(f"{1 << 28}\n")
     monkeypatch.setattr(machine, "_QUOTA", quota)
-    monkeypatch.setattr(machine, "_LIMIT", limit)
-    monkeypatch.setattr(machine, "_USED", used)
-    monkeypatch.setattr(machine, "_STATISTICS", tmp_path / "memory.stat")
+    monkeypatch.setattr(machine, "tightest", lambda: Memory(used=1 << 28, limit=3 << 28))
     assert "0.5 cores" in mends(machine.processors(OK))
     assert "0.5 GiB free" in mends(machine.memory(OK))
-    (tmp_path / "memory.stat").write_text(f"anon 1\nfile 2\ninactive_file {1 << 27}\n")
-    assert "0.6 GiB free" in mends(machine.memory(OK)), "what files take is given up for others"
     quota.write_text("max 100000\n")
-    limit.write_text("max\n")
+    monkeypatch.setattr(machine, "tightest", lambda: Memory(used=1 << 28, limit=1 << 36))
     assert levels(machine.memory(OK)) == [Level.GOOD]
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(4)))
     assert levels(machine.processors(OK)) == [Level.GOOD]
@@ -193,7 +188,7 @@ def test_a_certificate_that_ends_is_found(tmp_path: Path, days: int, level: Leve
     files.key.chmod(0o600)
     settings = replace(OK, security=Security(tls_cert=files.certificate, tls_key=files.key))
     assert levels(service.certificates(settings)) == [level]
-    expires = service.expires(files)
+    expires = tls.expires(files)
     assert (expires is None) == (days < 0)
     if expires is not None:
         assert expires == pytest.approx(until.timestamp(), abs=1)

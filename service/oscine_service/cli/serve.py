@@ -30,6 +30,7 @@ from oscine_service.http import voices as http_voices
 from oscine_service.http.app import application
 from oscine_service.http.server import serving as http_serving
 from oscine_service.limits import Limits
+from oscine_service.observe import memory
 from oscine_service.observe.engine_metrics import EngineState
 from oscine_service.recordings import decode
 from oscine_service.telephony import audiosocket
@@ -207,7 +208,10 @@ def _states(front: Front, engines: Engines | None) -> list[EngineState]:
     """How the engines are; what one in this process has done is not asked for."""
     if engines is None:
         return [EngineState(front.serving, 0, None)]
-    return [EngineState(each.port.serving, each.starts, each.figures) for each in engines.supervisors]
+    return [
+        EngineState(each.port.serving, each.starts, each.figures, each.port.places, memory.resident(each.pid))
+        for each in engines.supervisors
+    ]
 
 
 @asynccontextmanager

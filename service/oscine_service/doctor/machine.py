@@ -1,6 +1,5 @@
 """The machine: libraries, processors, memory, files."""
 
-import contextlib
 import importlib.metadata
 import importlib.util
 import os
@@ -19,6 +18,7 @@ from oscine_codecs.errors import CodecMissing
 from oscine_engine.errors import OscineError
 from oscine_service.config.model import Settings
 from oscine_service.doctor.finding import Finding, advice, fault, good
+from oscine_service.observe.memory import tightest
 from oscine_service.unit.attempt import LONGEST_FOLDER
 
 LEAST_FILES = 1024
@@ -26,8 +26,6 @@ LEAST_FILES = 1024
 WORKING_BYTES = 1 << 30
 """Of an engine process besides the weights: libraries, dictionaries and pages."""
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
-_LIMIT, _USED = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
-_STATISTICS = Path("/sys/fs/cgroup/memory.stat")
 
 
 def python(settings: Settings) -> Iterator[Finding]:
@@ -85,34 +83,15 @@ def memory(settings: Settings) -> Iterator[Finding]:
         return  # told by what looks at the model
     weights = sum(path.stat().st_size for path in {files.lm, files.flow, files.vocoder})
     wanted = (weights + WORKING_BYTES) * (len(settings.engine.device) if settings.engine.device[0] == "cpu" else 1)
-    free = _free()
-    if free is None:
+    found = tightest()
+    if found is None:
         return
+    free = found.free
     told = f"{free / 2**30:.1f} GiB free, an engine needs about {wanted / 2**30:.1f}"
     if free < wanted:
         yield fault("memory", told, "end something else, or give it more memory")
     else:
         yield good("memory", told)
-
-
-def _free() -> int | None:
-    """Bytes that may still be taken."""
-    found = []
-    with contextlib.suppress(OSError, KeyError, ValueError):  # not Linux
-        lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
-        found.append(int(lines["MemAvailable"].split()[0]) << 10)
-    with contextlib.suppress(OSError, ValueError):  # no limit, or no control group
-        found.append(int(_LIMIT.read_text()) - int(_USED.read_text()) + _cached())
-    return min(found, default=None)
-
-
-def _cached() -> int:
-    """Bytes among those that are used which only hold files, and are given up for anything else."""
-    try:
-        lines = dict(line.split() for line in _STATISTICS.read_text().splitlines())
-        return int(lines["inactive_file"])
-    except (OSError, KeyError, ValueError):
-        return 0
 
 
 def open_files(settings: Settings) -> Iterator[Finding]:

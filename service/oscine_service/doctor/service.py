@@ -1,7 +1,6 @@
 """What is set: model, voices, ports, keys, certificates."""
 
 import importlib.util
-import ssl
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -125,7 +124,7 @@ def certificates(settings: Settings) -> Iterator[Finding]:
         yield fault("tls", str(error), "give it a certificate chain and its key, both in PEM")
         return
     yield from _private("tls", files.key)
-    until = expires(files)
+    until = tls.expires(files)
     if until is None:
         yield fault("tls", f"{files.certificate} has expired, or is not valid yet", "renew it")
     elif until < time.time() + SOON_S:
@@ -136,31 +135,6 @@ def certificates(settings: Settings) -> Iterator[Finding]:
 
 def _days(until: float) -> int:
     return max(0, int((until - time.time()) / 86400))
-
-
-def expires(files: tls.Files) -> float | None:
-    """Until when a certificate is valid, in seconds of the epoch; None for one that is not now.
-
-    Known by shaking hands with ourselves, in memory: the standard library reads no certificate otherwise.
-    """
-    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server.load_cert_chain(files.certificate, files.key)
-    client = ssl.create_default_context(cafile=str(files.certificate))
-    client.check_hostname = False
-    client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
-    ends = [client.wrap_bio(down, up), server.wrap_bio(up, down, server_side=True)]
-    try:
-        for _ in range(6):
-            for end in ends:
-                try:
-                    end.do_handshake()
-                except ssl.SSLWantReadError:
-                    continue
-    except ssl.SSLCertVerificationError:
-        return None
-    certificate = ends[0].getpeercert()
-    return ssl.cert_time_to_seconds(str(certificate["notAfter"])) if certificate else None
 
 
 def traces(settings: Settings) -> Iterator[Finding]:

@@ -20,11 +20,14 @@ STANDING = {
 
 @dataclass(frozen=True, slots=True)
 class EngineState:
-    """figures: None before they are known. starts: processes that followed the first one."""
+    """figures: None before they are known. starts: processes that followed the first one. places: streams that it
+    admits at most, 0 while it takes none; None for an engine in this process, as is resident: bytes of its process."""
 
     serving: bool
     starts: int
     figures: Figures | None
+    places: int | None = None
+    resident: int | None = None
 
 
 class EngineCollector(Collector):
@@ -45,6 +48,7 @@ class EngineCollector(Collector):
             up.add_metric((engine,), float(state.serving))
             starts.add_metric((engine,), state.starts)
         yield from (up, starts)
+        yield from _processes(states)
         known = [(engine, state.figures) for engine, state in states if state.figures is not None]
         yield from _gauges(known)
         yield from _counters(known)
@@ -52,6 +56,17 @@ class EngineCollector(Collector):
 
 
 Known = Sequence[tuple[str, Figures]]
+
+
+def _processes(states: Sequence[tuple[str, EngineState]]) -> Iterator[Metric]:
+    places = GaugeMetricFamily("oscine_engine_places", "Streams that the engine admits at most", labels=("engine",))
+    resident = GaugeMetricFamily("oscine_engine_resident_bytes", "Memory of the engine's process", labels=("engine",))
+    for engine, state in states:
+        if state.places is not None:
+            places.add_metric((engine,), state.places)
+        if state.resident is not None:
+            resident.add_metric((engine,), state.resident)
+    yield from (places, resident)
 
 
 def _gauges(known: Known) -> Iterator[Metric]:

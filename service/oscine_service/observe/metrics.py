@@ -23,6 +23,9 @@ from oscine_service.visits import Visit
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each, which nobody asks for
+REFUSALS, ENDS = ("overloaded", "unavailable"), ("ok", "overloaded", "unavailable", "internal", "stalled")
+"""Outcomes that are told from a protocol's first call on, though there are none yet: Prometheus sees no rise in what
+was not there before."""
 LASTING = (0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600)
 
 
@@ -63,6 +66,10 @@ class Metrics:
         """Looked up once: to find them again with each packet takes longer than to count it."""
         found = self._series.get(protocol)
         if found is None:
+            for word in ENDS:
+                self.calls.labels(protocol, word)
+            for word in REFUSALS:
+                self.refused.labels(protocol, word)
             found = self._series[protocol] = Series(
                 protocol,
                 self.open.labels(protocol),

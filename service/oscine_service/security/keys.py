@@ -182,6 +182,8 @@ class KeyBook:
         """clock: seconds of the epoch, for what expires. ticks: monotonic, for when to look again. Raises InvalidInput
         for a file that cannot be read."""
         self._path, self._clock, self._ticks = path, clock, ticks
+        self.readable = True
+        """Whether the file was, when it was looked at last; if not, the keys are those from before."""
         self._by_digest: dict[str, Key] = {}
         self._by_name: dict[str, Key] = {}
         self._seen, self._looked = self._stamp(), ticks()
@@ -189,12 +191,12 @@ class KeyBook:
 
     def find(self, key: str) -> Principal | None:
         """On whose behalf a key speaks; None for one that is not there, or has expired."""
-        self._look()
+        self.look()
         return self._living(self._by_digest.get(digest(key)))
 
     def named(self, name: str) -> Principal | None:
         """As `find`, by the name."""
-        self._look()
+        self.look()
         return self._living(self._by_name.get(name))
 
     def __len__(self) -> int:
@@ -203,7 +205,8 @@ class KeyBook:
     def _living(self, key: Key | None) -> Principal | None:
         return key.principal if key is not None and self._clock() < key.expires_at else None
 
-    def _look(self) -> None:
+    def look(self) -> None:
+        """Read the file again if it has changed; at most once a second."""
         if self._ticks() - self._looked < LOOK_S:
             return
         self._looked = self._ticks()
@@ -213,8 +216,10 @@ class KeyBook:
         self._seen = stamp
         try:
             self._take(read(self._path))
+            self.readable = True
             log.info("the keys have changed: there are %d", len(self))
         except InvalidInput as error:
+            self.readable = False
             log.error("%s; the %d keys from before still count", error, len(self))
 
     def _take(self, keys: Mapping[str, Key]) -> None:

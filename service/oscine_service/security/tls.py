@@ -63,6 +63,8 @@ class Tls:
         self.context.sni_callback = self._hand_over
         self._for_grpc = _configuration(files)
         self._told: object = None
+        self.valid_until = expires(files)
+        """Of what new connections get, in seconds of the epoch; None for what was not valid when it was read."""
 
     def credentials(self) -> grpc.ServerCredentials:
         """For gRPC, which asks for what is new with each connection, in threads of its own."""
@@ -88,6 +90,7 @@ class Tls:
             newest = _context(self._files)
             self._for_grpc = _configuration(self._files)
             self._newest = newest
+            self.valid_until = expires(self._files)
         except InvalidInput as error:
             log.error("%s; connections get the certificate from before", error)
             return False
@@ -104,6 +107,31 @@ class Tls:
         while True:
             await asyncio.sleep(LOOK_S)
             await asyncio.to_thread(self.renew)
+
+
+def expires(files: Files) -> float | None:
+    """Until when a certificate is valid, in seconds of the epoch; None for one that is not now.
+
+    Known by shaking hands with ourselves, in memory: the standard library reads no certificate otherwise.
+    """
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(files.certificate, files.key)
+    client = ssl.create_default_context(cafile=str(files.certificate))
+    client.check_hostname = False
+    client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = [client.wrap_bio(down, up), server.wrap_bio(up, down, server_side=True)]
+    try:
+        for _ in range(6):
+            for end in ends:
+                try:
+                    end.do_handshake()
+                except ssl.SSLWantReadError:
+                    continue
+    except ssl.SSLCertVerificationError:
+        return None
+    certificate = ends[0].getpeercert()
+    return ssl.cert_time_to_seconds(str(certificate["notAfter"])) if certificate else None
 
 
 def _stamp(files: Files) -> Stamp:

@@ -60,6 +60,11 @@ class RemotePort:
         return len(self._streams)
 
     @property
+    def places(self) -> int:
+        """Streams that it takes at most, now."""
+        return self._connection.max_streams if self._connection is not None else 0
+
+    @property
     def load(self) -> float:
         """Share of its places that are taken, while it serves."""
         return len(self._streams) / self._connection.max_streams if self._connection is not None else 1.0
