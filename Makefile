@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PROTO_VENV := $(VENV)/proto
 
-.PHONY: help demo serve test lint format proto promise bench interop telephony browser clean
+.PHONY: help demo serve test lint format proto promise bench interop telephony browser operating clean
 .DELETE_ON_ERROR:
 
 help:
@@ -19,6 +19,7 @@ help:
 	@echo "make proto   regenerate stubs     make bench  measure this machine"
 	@echo "make browser play speech in a headless Chromium, and compare what is heard with what was sent"
 	@echo "make interop drive the clients of others against the service"
+	@echo "make operating  cause each alert, and watch it with a Prometheus"
 	@echo "make telephony  telephones and the packages of carriers against the service"
 
 demo: $(VENV)/.run
@@ -65,6 +66,11 @@ telephony: $(VENV)/.dev
 browser: $(VENV)/.dev
 	@tools/prepare.sh chromium
 	@$(BIN)/python -m pytest -n 0 -m browser tests/browser $(ARGS)
+
+# Prometheus comes from Debian's package, unpacked.
+operating: $(VENV)/.dev
+	@tools/prepare.sh prometheus $(VENV)/prometheus
+	@$(BIN)/python -m pytest -n 0 -m operating tests/operating $(ARGS)
 
 proto: $(PROTO_VENV)/.ready
 	@PATH="$(CURDIR)/$(PROTO_VENV)/bin:$$PATH" $(PROTO_VENV)/bin/python tools/generate_stubs.py

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Prepares what pip cannot: a Python of at least 3.11 with venv, the folder .venv, and the system's Opus library.
-# Usage: tools/prepare.sh venv DIR | opus | chromium | telephony
+# Usage: tools/prepare.sh venv DIR | opus | chromium | telephony | prometheus DIR
 set -eu
 
 say() { echo "$1" >&2; }
@@ -91,5 +91,18 @@ chromium)
         install_packages chromium fonts-noto-cjk
     fi
     ;;
-*) fail "usage: tools/prepare.sh venv DIR | opus | telephony" ;;
+prometheus)
+    # Unpacked, not installed: the package would start a service of its own.
+    if [ -x "$2/usr/bin/promtool" ]; then
+        say "prometheus: keeping $2"
+    else
+        command -v apt-get >/dev/null 2>&1 || fail "this takes Debian's package of Prometheus, and there is no apt-get"
+        say "prometheus: unpacking Debian's package into $2"
+        mkdir -p "$2"
+        [ "$(id -u)" != 0 ] || apt-get -qq update >/dev/null
+        (cd "$2" && apt-get -qq download prometheus 2>/dev/null && dpkg-deb -x prometheus_*.deb . && rm prometheus_*.deb) ||
+            fail "apt-get download prometheus failed: run apt-get update as root, then make again"
+    fi
+    ;;
+*) fail "usage: tools/prepare.sh venv DIR | opus | chromium | telephony | prometheus DIR" ;;
 esac
