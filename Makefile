@@ -8,8 +8,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PROTO_VENV := $(VENV)/proto
+SUPPLY_VENV := $(VENV)/supply
 
-.PHONY: help demo serve test lint format proto promise bench interop telephony browser operating clean
+.PHONY: help demo serve test lint format proto promise bench interop telephony browser operating lock sbom audit release clean
 .DELETE_ON_ERROR:
 
 help:
@@ -20,6 +21,7 @@ help:
 	@echo "make browser play speech in a headless Chromium, and compare what is heard with what was sent"
 	@echo "make interop drive the clients of others against the service"
 	@echo "make operating  cause each alert, and watch it with a Prometheus"
+	@echo "make lock    write deploy/locks     make release  what is published, its bill of materials, its licences"
 	@echo "make telephony  telephones and the packages of carriers against the service"
 
 demo: $(VENV)/.run
@@ -75,6 +77,32 @@ operating: $(VENV)/.dev
 proto: $(PROTO_VENV)/.ready
 	@PATH="$(CURDIR)/$(PROTO_VENV)/bin:$$PATH" $(PROTO_VENV)/bin/python tools/generate_stubs.py
 
+# What each extra installs, to the byte. Run it with every change of a dependency.
+lock: $(VENV)/.dev $(SUPPLY_VENV)/.ready
+	@$(BIN)/python tools/lock.py $(SUPPLY_VENV)/bin/uv
+
+# Of an environment that holds what the lock says and nothing else.
+sbom: $(SUPPLY_VENV)/.ready $(VENV)/locked/.ready
+	@mkdir -p out/release
+	@$(SUPPLY_VENV)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
+		-o out/release/oscine.cdx.json $(VENV)/locked
+	@$(VENV)/locked/bin/python tools/licences.py --list > out/release/licences.md
+	@ls out/release/oscine.cdx.json out/release/licences.md
+
+# Known holes in what the locks name. Strict: what could not be looked up is a failure, too.
+audit: $(SUPPLY_VENV)/.ready
+	@for lock in $(or $(LOCKS),run listen srtp traces japanese); do \
+		echo "audit: $$lock"; \
+		$(SUPPLY_VENV)/bin/pip-audit --strict --disable-pip --require-hashes -r deploy/locks/$$lock.txt || exit 1; \
+	done
+
+# What is published, in out/release; docs/releasing.md says how it is signed.
+release: sbom
+	@$(SUPPLY_VENV)/bin/python -m build --outdir out/release .
+	@$(SUPPLY_VENV)/bin/python -m build --outdir out/release clients/python
+	@cp deploy/locks/run.txt out/release/
+	@cd out/release && sha256sum *.whl *.tar.gz *.json *.md *.txt > SHA256SUMS && cat SHA256SUMS
+
 clean:
 	rm -rf $(VENV) out dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 
@@ -104,6 +132,21 @@ $(VENV)/.bench: $(VENV)/.dev
 	@echo "python: installing what the measurements listen with"
 	@$(PIP) --use-pep517 --editable '.[bench]'
 	@$(PIP) --no-deps Resemblyzer==0.1.4
+	@touch $@
+
+$(SUPPLY_VENV)/.ready: $(VENV)/.python
+	@echo "supply: installing what reads and writes lists of packages"
+	@$(BIN)/python -m venv $(SUPPLY_VENV)
+	@$(SUPPLY_VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
+		uv==0.13.9 cyclonedx-bom==7.5.0 pip-audit==2.10.1 build==1.3.0
+	@touch $@
+
+$(VENV)/locked/.ready: $(VENV)/.python deploy/locks/run.txt pyproject.toml
+	@echo "locked: installing what the lock says"
+	@$(BIN)/python -m venv --clear $(VENV)/locked
+	@$(VENV)/locked/bin/python tools/install_torch.py
+	@$(VENV)/locked/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r deploy/locks/run.txt
+	@$(VENV)/locked/bin/python -m pip install --quiet --disable-pip-version-check --no-deps .
 	@touch $@
 
 # Its own environment with fixed versions: stubs made by protobuf 6 tools run on protobuf 6 and 7.

@@ -1,8 +1,8 @@
 """Refuse GPL and AGPL among the runtime dependencies: walks all that `oscine` needs, and what those need in turn.
 
-    python tools/licences.py [distribution]
+    python tools/licences.py [--list] [distribution]
 
-Prints each offending package with the chain that pulls it in and what it declares; exit status 1 if there is any.
+With `--list` it prints a table of them, in Markdown, and judges nothing. Else it prints each offending package with the chain that pulls it in and what it declares; exit status 1 if there is any.
 LGPL is allowed: those libraries are used unchanged, as separate files. A package that declares nothing is refused too,
 until a person has read its licence and entered it in REVIEWED.
 """
@@ -77,11 +77,25 @@ def closure(root: str) -> dict[str, tuple[str, ...]]:
     return chains
 
 
-def main(root: str = "oscine") -> int:
+def licence_of(name: str) -> str:
+    return REVIEWED.get(name) or declared(metadata.metadata(name))
+
+
+def table(root: str) -> str:
+    """All that `root` needs here, with the versions installed and what they declare."""
+    rows = [f"| {name} | {metadata.version(name)} | {licence_of(name)} |" for name in sorted(closure(root))]
+    return "\n".join(["| package | version | licence |", "|---|---|---|", *rows])
+
+
+def main(*arguments: str) -> int:
+    root = next((each for each in arguments if each != "--list"), "oscine")
+    if "--list" in arguments:
+        print(table(root))
+        return 0
     findings = []
     chains = closure(root)
     for name, chain in sorted(chains.items()):
-        licence = REVIEWED.get(name) or declared(metadata.metadata(name))
+        licence = licence_of(name)
         if not licence:
             findings.append(Finding(chain, "declares no licence; read it and enter it in REVIEWED"))
         elif is_copyleft(licence):

@@ -69,5 +69,12 @@ def test_a_package_that_declares_nothing_is_refused(site: Path, capsys: pytest.C
     assert "declares no licence" in capsys.readouterr().out
 
 
+def test_the_list_has_every_package_and_what_it_declares(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    package(site, "droot", "License-Expression: MIT", "Requires-Dist: dleaf")
+    package(site, "dleaf", "Classifier: License :: OSI Approved :: BSD License")
+    assert licences.main("--list", "droot") == 0
+    assert capsys.readouterr().out.splitlines()[2:] == ["| dleaf | 1.0 | BSD License |", "| droot | 1.0 | MIT |"]
+
+
 def test_our_own_dependencies_pass() -> None:
     assert licences.main() == 0
