@@ -2,9 +2,10 @@
 
     python tools/licences.py [--list] [distribution]
 
-With `--list` it prints a table of them, in Markdown, and judges nothing. Else it prints each offending package with the chain that pulls it in and what it declares; exit status 1 if there is any.
-LGPL is allowed: those libraries are used unchanged, as separate files. A package that declares nothing is refused too,
-until a person has read its licence and entered it in REVIEWED.
+With `--list` it prints a table of them, in Markdown, and judges nothing. Else it prints each offending package with the
+chain that pulls it in and what it declares; exit status 1 if there is any. LGPL is allowed: those libraries are used
+unchanged, as separate files. A package that declares nothing is refused too, until a person has read its licence and
+entered it in REVIEWED.
 """
 
 import re

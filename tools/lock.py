@@ -3,13 +3,13 @@
     python tools/lock.py UV
 
 UV is the program `uv`, which resolves; run by the interpreter that the tests ran with, since its packages' versions are
-the ones that are written down, wherever they fit. One file for each extra of pyproject.toml, and `run` for none, good for
-Python 3.11 to 3.14 on Linux:
+the ones that are written down, wherever they fit. One file for each extra of pyproject.toml, and `run` for none, good
+for Python 3.11 to 3.14 on Linux:
 
     pip install --require-hashes -r deploy/locks/run.txt
 
-torch is in none but those of the extras in WITH_TORCH: builds for CPUs are not on the usual index, and which one fits is
-for tools/install_torch.py to find out. The version that the others were tested with is in their first lines.
+torch is in none but those of the extras in WITH_TORCH: builds for CPUs are not on the usual index, and which one fits
+is for tools/install_torch.py to find out. The version that the others were tested with is in their first lines.
 """
 
 import re
