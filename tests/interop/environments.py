@@ -33,15 +33,27 @@ def versions(name: str) -> list[str]:
 
 def prepare(name: str) -> None:
     """Make an environment, unless it is there and made of the same. Raises CalledProcessError."""
-    stamp, wanted = KEPT / name / "made-of", _fingerprint(name)
-    if stamp.exists() and stamp.read_text() == wanted:
+    make(KEPT / name, list(map(_located, TABLE[name])), _fingerprint(name))
+
+
+def make(folder: Path, packages: Iterable[str], fingerprint: str, beneath: Path | None = None) -> None:
+    """Make an environment of `packages`, unless it is there with the same fingerprint. Raises CalledProcessError.
+
+    beneath: packages of another environment, which are there as well where this one has no other version.
+    """
+    stamp = folder / "made-of"
+    if stamp.exists() and stamp.read_text() == fingerprint:
         return
-    print(f"interop: installing {name}", flush=True)
-    shutil.rmtree(KEPT / name, ignore_errors=True)
-    venv.create(KEPT / name, with_pip=True, symlinks=True)
-    command = (python(name), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-    subprocess.run([*command, *map(_located, TABLE[name])], check=True)
-    stamp.write_text(wanted)
+    print(f"{folder.parent.name}: installing {folder.name}", flush=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    venv.create(folder, with_pip=True, symlinks=True)
+    python = folder / "bin" / "python"
+    if beneath is not None:
+        ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
+        own = Path(subprocess.run([python, "-I", "-c", ask], capture_output=True, text=True, check=True).stdout.strip())
+        (own / "beneath.pth").write_text(f"import site; site.addsitedir({str(beneath)!r})\n")
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages], check=True)
+    stamp.write_text(fingerprint)
 
 
 def _located(package: str) -> str:
