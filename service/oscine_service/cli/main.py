@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from oscine_engine.errors import InvalidInput
-from oscine_service.cli import batch, convert, doctor, early, keys, reward, settings, speaking, text, voices
+from oscine_service.cli import batch, convert, doctor, early, keys, ready, reward, settings, speaking, text, voices
 from oscine_service.config import arguments, parse
 from oscine_service.config.engine import engine_settings
 from oscine_service.config.sources import KEY_VARIABLE, Resolved
@@ -118,6 +118,8 @@ def _command(options: argparse.Namespace, resolved: Resolved) -> Coroutine[Any, 
             return keys.run(options, resolved.settings.security)
         case "settings":
             return settings.show(resolved)
+        case "ready":
+            return ready.ready(resolved.settings)
         case "batch":
             return batch.batch(options, engine_settings(resolved.settings))
         case "reward":
@@ -213,6 +215,7 @@ def _parser() -> argparse.ArgumentParser:
     voices.add_arguments(commands.add_parser("voices", help=voices.HELP))
     text.add_arguments(commands.add_parser("text", help=text.HELP))
     doctor.add_arguments(commands.add_parser("doctor", help=doctor.HELP))
+    ready.add_arguments(commands.add_parser("ready", help=ready.HELP))
     keys.add_arguments(commands.add_parser("keys", help=keys.HELP))
     settings.add_arguments(commands.add_parser("settings", help=settings.HELP))
     reward.add_arguments(commands.add_parser("reward", help=reward.HELP))

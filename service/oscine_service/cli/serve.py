@@ -1,6 +1,7 @@
 """`oscine serve`: an engine behind gRPC, HTTP and WebSocket until it is told to stop."""
 
 import asyncio
+import os
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -33,6 +34,7 @@ from oscine_service.limits import Limits
 from oscine_service.observe import memory
 from oscine_service.observe.engine_metrics import EngineState
 from oscine_service.recordings import decode
+from oscine_service.systemd import Manager
 from oscine_service.telephony import audiosocket
 from oscine_service.telephony import http as http_calls
 from oscine_service.telephony.rtp import http as http_rtp
@@ -78,10 +80,11 @@ async def serve(settings: Settings) -> None:
         check_address(settings.telephony.audiosocket_host, settings.telephony.audiosocket_port, "--audiosocket-port")
     if settings.telephony.rtp_host is not None:
         check_host(settings.telephony.rtp_host)
-    told, calls, entrance = engine_settings(settings), Calls(), Entrance(settings)
+    told, calls, entrance, manager = engine_settings(settings), Calls(), Entrance(settings), Manager.of(os.environ)
     calls.sinks.most = settings.telephony.most_calls
     try:
         async with (
+            manager.watchdog(),
             _engine(settings, limits) as (front, engines),
             library(front.voices, told.voices, told.model) as voices,
             entrance.before(front, partial(_states, front, engines)),
@@ -112,7 +115,9 @@ async def serve(settings: Settings) -> None:
                     print(OPEN_DOOR, file=sys.stderr, flush=True)
                 if not front.voices:
                     print(NO_VOICES, file=sys.stderr, flush=True)
+                manager.ready(f"serving on {running.address}")
                 await stop.wait()
+                manager.stopping("running calls may end")
                 calls.close()
                 _on_signals(task.cancel)
                 if engines is not None:
