@@ -29,6 +29,7 @@ from oscine_service.security.keys import KeyBook
 from oscine_service.security.quotas import Quotas
 from oscine_service.security.tls import Tls
 from oscine_service.security.tokens import Mint
+from oscine_service.storage import places
 from oscine_service.telephony.vouching import Voucher
 from oscine_service.visits import Desk
 
@@ -56,7 +57,7 @@ class Entrance:
         self._pages = security.origins
         self._wants_certificates = security.tls_client_ca is not None
         keys = KeyBook(security.keys) if security.keys is not None else None
-        self.metrics.registry.register(MachineCollector(store=settings.engine.voices, tls=self.tls, keys=keys))
+        self.metrics.registry.register(MachineCollector(store=places.folder(settings.engine), tls=self.tls, keys=keys))
         self._lateness = Lateness(self.metrics.registry)
         self._guard = Guard(keys, Mint.of(security.token_secret))
         self._voucher = Voucher(settings.telephony, keys)

@@ -136,6 +136,14 @@ class Catalogue:
                     raise StoreError(f"the voice could not be stored: {error}") from error
                 raise
 
+    def _source(self) -> str | None:
+        """What this folder is a copy of; None for a store of its own. Whoever copies keeps the table."""
+        table = self._rows.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'source'").fetchone()
+        if table is None:
+            return None
+        row: tuple[str] | None = self._rows.execute("SELECT address FROM source").fetchone()
+        return None if row is None else row[0]
+
     def _row(self, owner: str, name: str) -> StoredVoice | None:
         row = self._rows.execute(f"SELECT {COLUMNS} FROM voices WHERE owner = ? AND name = ?", (owner, name)).fetchone()
         return None if row is None else StoredVoice(*row)

@@ -43,7 +43,8 @@ from oscine_service.telephony.rtp.ports import check_host
 from oscine_service.unit.engines import Engines
 from oscine_service.unit.front import unit
 from oscine_service.unit.times import Times
-from oscine_service.voices.library import Library, library
+from oscine_service.voices.library import Library
+from oscine_service.voices.serving import copying, voices_of
 
 NO_VOICES = "oscine: this model has no voices: calls are refused until it has one; add spk2info.pt to its directory"
 OPEN_DOOR = "oscine: anybody who reaches this address may call: make keys with oscine keys, and name their file, --keys"
@@ -80,13 +81,14 @@ async def serve(settings: Settings) -> None:
         check_address(settings.telephony.audiosocket_host, settings.telephony.audiosocket_port, "--audiosocket-port")
     if settings.telephony.rtp_host is not None:
         check_host(settings.telephony.rtp_host)
-    told, calls, entrance, manager = engine_settings(settings), Calls(), Entrance(settings), Manager.of(os.environ)
+    calls, entrance, manager = Calls(), Entrance(settings), Manager.of(os.environ)
     calls.sinks.most = settings.telephony.most_calls
     try:
         async with (
+            copying(settings.engine) as copies,
             manager.watchdog(),
             _engine(settings, limits) as (front, engines),
-            library(front.voices, told.voices, told.model) as voices,
+            voices_of(settings.engine, front.voices, copies, entrance.metrics.registry) as voices,
             entrance.before(front, partial(_states, front, engines)),
             # Before the doors that agents come by, so that it goes last: it waits for what they say.
             _audiosocket(settings, calls, entrance) as lines,

@@ -8,16 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oscine_engine.errors import InvalidInput
+from oscine_service.config import parse
 from oscine_service.config.model import SETTINGS, Engine
+from oscine_service.storage.address import Address
 
 if TYPE_CHECKING:
     from oscine_engine.checkpoint.layout import ModelFiles
     from oscine_engine.voices.catalogue import StoredVoice
     from oscine_engine.voices.prompt import VoicePrompt
     from oscine_engine.voices.store import VoiceStore
+    from oscine_service.storage.voice_store import SharedVoiceStore
 
 STORE = SETTINGS["voices"].variable
-"""The environment's name for the folder of the voice store."""
+"""The environment's name for the voice store."""
 HELP = "list the voices of a model and a store; add, show, export or remove those of a store"
 
 
@@ -34,10 +37,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
         each.add_argument(
             "--store",
-            type=Path,
+            type=parse.store,
             default=argparse.SUPPRESS,
-            metavar="DIR",
-            help=f"folder of the voice store (default: ${STORE})",
+            metavar="STORE",
+            help=f"voice store: a folder, s3://BUCKET/PREFIX or file:///FOLDER (default: ${STORE})",
         )
     verbs = parser.add_subparsers(dest="verb", metavar="VERB")
     verbs.add_parser("list", parents=[where], help="name, language and description of each (the default)")
@@ -85,7 +88,7 @@ def _list(options: argparse.Namespace) -> None:
     """The first is the default."""
     shipped = _shipped(_files(options))
     lines = [(voice.name, voice.language, voice.description) for voice in shipped.values()]
-    if _folder(options) is not None:
+    if options.store is not None:
         stored = _store(options).list()
         lines += [(voice.name, voice.language, voice.description) for voice in stored if voice.name not in shipped]
     width = max((len(name) for name, _, _ in lines), default=0)
@@ -159,15 +162,15 @@ def _shipped(files: "ModelFiles") -> "dict[str, VoicePrompt]":
     return read_voices(files.voices, Tokenizer.load(files.text_model).decode) if files.voices else {}
 
 
-def _folder(options: argparse.Namespace) -> Path | None:
-    folder: Path | None = options.store
-    return folder
+def _store(options: argparse.Namespace) -> "VoiceStore | SharedVoiceStore":
+    if options.store is None:
+        raise InvalidInput(f"name the voice store: --store, or {STORE} in the environment")
+    if isinstance(options.store, Address):
+        from oscine_service.storage.bucket import opened
+        from oscine_service.storage.shared import SharedVoices
+        from oscine_service.storage.voice_store import SharedVoiceStore
 
-
-def _store(options: argparse.Namespace) -> "VoiceStore":
+        return SharedVoiceStore(SharedVoices(opened(options.store)))
     from oscine_engine.voices.store import VoiceStore
 
-    folder = _folder(options)
-    if folder is None:
-        raise InvalidInput(f"name the voice store's folder: --store DIR, or {STORE} in the environment")
-    return VoiceStore(folder)
+    return VoiceStore(options.store)

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, cast
 
 from oscine_service.config.model import Settings
+from oscine_service.storage import places
 
 if TYPE_CHECKING:
     from oscine_engine.settings import EngineSettings
@@ -19,7 +20,7 @@ def engine_settings(settings: Settings) -> "EngineSettings":
         max_streams=engine.max_streams,
         utilisation=engine.utilisation,
         model=engine.model,
-        voices=engine.voices,
+        voices=places.folder(engine),
         references=engine.references,
         side_by_side=engine.side_by_side,
         lm_file=cast(LMFile, engine.lm_file),

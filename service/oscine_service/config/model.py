@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 from oscine_engine.scheduler.admission import UTILISATION
 from oscine_service.config import parse
 from oscine_service.config.setting import Setting, setting, settings_of
+from oscine_service.storage.address import Address
 
 Maybe: TypeAlias = Path | None
 
@@ -71,8 +72,20 @@ class Engine:
     """What speaks, and on what."""
 
     model: Maybe = setting(None, "model directory", parse.path, metavar="DIR", shown="the embedded voice")
-    voices: Maybe = setting(
-        None, "folder of a voice store, whose voices can be named as well", parse.path, metavar="DIR", shown="no store"
+    voices: Path | Address | None = setting(
+        None,
+        "voice store, whose voices can be named as well: a folder of this machine, or what several share, as "
+        "s3://BUCKET/PREFIX or file:///FOLDER",
+        parse.store,
+        metavar="STORE",
+        shown="no store",
+    )
+    voices_copy: Maybe = setting(
+        None,
+        "folder for this machine's copy of a store that several share",
+        parse.path,
+        metavar="DIR",
+        shown="among the user's caches",
     )
     references: bool = setting(
         False, "let calls bring a recording of their own to speak after; takes memory for such voices", parse.switch

@@ -7,6 +7,8 @@ import argparse
 import math
 from pathlib import Path
 
+from oscine_service.storage import address
+
 WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
 
@@ -33,6 +35,16 @@ def path(value: str) -> Path:
         return Path(text(value)).expanduser()
     except RuntimeError as error:
         raise argparse.ArgumentTypeError(f"{value!r} begins with the home folder of nobody here") from error
+
+
+def store(value: str) -> Path | address.Address:
+    """A folder, or something that several machines share."""
+    if "://" not in value:
+        return path(value)
+    try:
+        return address.read(text(value))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def names(value: str) -> tuple[str, ...]:

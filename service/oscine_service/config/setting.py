@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from oscine_service.config import parse
+from oscine_service.storage.address import Address
 
 T = TypeVar("T")
 _KEY = "oscine"
@@ -44,10 +45,6 @@ class Setting:
     @property
     def is_switch(self) -> bool:
         return self.about.parse is parse.switch
-
-    @property
-    def is_path(self) -> bool:
-        return self.about.parse is parse.path
 
     @property
     def default_text(self) -> str:
@@ -94,7 +91,7 @@ def written(value: Any) -> str:
             return f"{value:g}"
         case tuple():
             return ",".join(value)
-        case Path() | str() | int():
+        case Path() | Address() | str() | int():
             return str(value)
         case _:
             raise TypeError(f"a setting is {value!r}")

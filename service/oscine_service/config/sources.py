@@ -111,7 +111,7 @@ def _of_file(setting: Setting, value: Any, path: Path) -> Any:
             found = _read(setting, written(value), where)
         case _:
             raise InvalidInput(f"{where}: {value!r} is neither a text, a number, a truth value nor a list of texts")
-    return path.parent / found if setting.is_path else found
+    return path.parent / found if isinstance(found, Path) else found
 
 
 def _read(setting: Setting, value: str, where: str) -> Any:

@@ -7,11 +7,14 @@ from pathlib import Path
 
 from oscine_engine.errors import OscineError
 from oscine_service.config.model import Settings
+from oscine_service.doctor import shared_voices
 from oscine_service.doctor.finding import Finding, advice, fault, good
 from oscine_service.entrance import is_local
 from oscine_service.grpc.server import check_address
 from oscine_service.security import keys, tls
 from oscine_service.security.tokens import Mint
+from oscine_service.storage import places
+from oscine_service.storage.address import Address
 
 SOON_S = 14 * 24 * 3600
 
@@ -38,6 +41,9 @@ def voices(settings: Settings) -> Iterator[Finding]:
     from oscine_engine.voices.store import VoiceStore
 
     folder = settings.engine.voices
+    if isinstance(folder, Address):
+        yield from shared_voices.examined(folder, places.copy_of(folder, settings.engine.voices_copy))
+        return
     if folder is None:
         return
     if not folder.is_dir():

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from oscine_engine.config import FrontEnd
     from oscine_engine.voices.encoders import Encoders
     from oscine_engine.voices.store import VoiceStore
+    from oscine_service.storage.voice_store import SharedVoiceStore
 
 
 GIVEN_UP_S = 90
@@ -30,9 +31,8 @@ GIVEN_UP_S = 90
 class _Maker:
     """Makes and deletes voices of one store. The models are loaded with the first recording."""
 
-    def __init__(self, store: "VoiceStore", model: Path | None) -> None:
+    def __init__(self, store: "VoiceStore | SharedVoiceStore", model: Path | None) -> None:
         self._store, self._model = store, model
-        store.tidy()
         self._loaded: tuple[Encoders, FrontEnd] | None = None
 
     def add(self, asked: frames.Fields, audio: bytes) -> frames.Fields:
@@ -69,6 +69,7 @@ class _Maker:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m oscine_service.voices")
     parser.add_argument("--store", type=Path, required=True)
+    parser.add_argument("--source", help="what the store is a copy of")
     parser.add_argument("--model", type=Path)
     options = parser.parse_args()
     for name in (signal.SIGINT, signal.SIGTERM):
@@ -76,8 +77,6 @@ def main() -> int:
     # Calls come first: recordings are read with what they leave of the machine.
     os.nice(10)
     asks, answers = _own_pipes()
-    from oscine_engine.voices.store import VoiceStore
-
     maker: _Maker | None = None
     while len(head := asks.read(frames.HEAD.size)) == frames.HEAD.size:
         text, data = frames.lengths(head)
@@ -87,7 +86,7 @@ def main() -> int:
         signal.alarm(GIVEN_UP_S)
         try:
             if maker is None:
-                maker = _Maker(VoiceStore(options.store), options.model)
+                maker = _Maker(_store(options.store, options.source), options.model)
             answer = verb(maker, asked, audio)
         except OscineError as error:
             answer = {"error": [error.code, error.message]}
@@ -99,6 +98,22 @@ def main() -> int:
         answers.write(frames.pack(answer))
         answers.flush()
     return 0
+
+
+def _store(folder: Path, source: str | None) -> "VoiceStore | SharedVoiceStore":
+    if source is None:
+        from oscine_engine.voices.store import VoiceStore
+
+        store = VoiceStore(folder)
+        store.tidy()
+        return store
+    from oscine_service.storage import address
+    from oscine_service.storage.bucket import opened
+    from oscine_service.storage.copy import Copy
+    from oscine_service.storage.shared import SharedVoices
+    from oscine_service.storage.voice_store import SharedVoiceStore
+
+    return SharedVoiceStore(SharedVoices(opened(address.read(source))), Copy(folder, source))
 
 
 def _own_pipes() -> "tuple[IO[bytes], IO[bytes]]":

@@ -13,6 +13,7 @@ from oscine_engine.front import VoiceInfo
 from oscine_engine.voices.catalogue import Catalogue, StoredVoice, check_name, unknown
 from oscine_service.security.errors import Forbidden
 from oscine_service.security.principal import Grant, Principal
+from oscine_service.storage.address import Address
 from oscine_service.voices.worker import Worker
 
 MAX_AUDIO_BYTES = 1 << 24
@@ -25,7 +26,7 @@ MAX_SHOWN = 80
 UPLOADS = 8
 """Recordings that are received at once, through all front doors: each may take MAX_AUDIO_BYTES of memory."""
 LANGUAGES = ("en", "zh")
-_NO_STORE = "this service keeps no voices: start it with --voices DIR, or OSCINE_VOICES in its environment"
+_NO_STORE = "this service keeps no voices: start it with --voices, or OSCINE_VOICES in its environment"
 
 
 class Origin(StrEnum):
@@ -196,15 +197,17 @@ class Library:
 
 
 @asynccontextmanager
-async def library(shipped: Mapping[str, VoiceInfo], store: Path | None, model: Path | None) -> AsyncIterator[Library]:
+async def library(
+    shipped: Mapping[str, VoiceInfo], store: Path | None, model: Path | None, source: Address | None = None
+) -> AsyncIterator[Library]:
     """The voices of a model and, unless None, of the store in that folder. Leaving waits for recordings that are read.
 
-    Raises StoreError for a folder that cannot be used.
+    source: what the folder is a copy of, and voices are kept in. Raises StoreError for a folder that cannot be used.
     """
     if store is None:
         yield Library(shipped, None, None)
         return
-    catalogue, worker = await asyncio.to_thread(Catalogue, store), Worker(store, model)
+    catalogue, worker = await asyncio.to_thread(Catalogue, store), Worker(store, model, source)
     try:
         yield Library(shipped, catalogue, worker)
     finally:

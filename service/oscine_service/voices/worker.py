@@ -9,6 +9,7 @@ from pathlib import Path
 
 from oscine_engine.errors import InternalError, OscineError, Overloaded, Unavailable
 from oscine_proto.oscine.unit.v1 import unit_pb2 as pb
+from oscine_service.storage.address import Address
 from oscine_service.unit import wire
 from oscine_service.voices import frames
 
@@ -26,13 +27,22 @@ END_S = 5.0
 class Worker:
     """Asks one process, one thing at a time. `close` must follow.
 
-    longest_s: for one recording; a process that takes longer is killed, and the next recording has a new one. idle_s: a
-    process that is asked nothing for so long ends.
+    source: what the store is a copy of, and voices are kept in. longest_s: for one recording; a process that takes
+    longer is killed, and the next recording has a new one. idle_s: a process that is asked nothing for so long ends.
     """
 
-    def __init__(self, store: Path, model: Path | None, *, longest_s: float = 60.0, idle_s: float = 300.0) -> None:
+    def __init__(
+        self,
+        store: Path,
+        model: Path | None,
+        source: Address | None = None,
+        *,
+        longest_s: float = 60.0,
+        idle_s: float = 300.0,
+    ) -> None:
         self._command: Sequence[str] = (
             *(sys.executable, "-P", "-m", "oscine_service.voices", "--store", str(store)),
+            *(() if source is None else ("--source", str(source))),
             *(() if model is None else ("--model", str(model))),
         )
         self._longest_s, self._idle_s = longest_s, idle_s

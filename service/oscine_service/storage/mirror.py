@@ -1,0 +1,67 @@
+"""Bringing this machine's copy up to date with what is shared."""
+
+import logging
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from oscine_engine.errors import StoreError
+from oscine_service.storage.copy import Copy
+from oscine_service.storage.record import Id
+from oscine_service.storage.shared import READERS, SharedVoices
+
+log = logging.getLogger(__name__)
+
+_TURNS = 10
+"""A voice that is changed while it is fetched is fetched again so often, and then with the next look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What a look at the source came to: voices that were copied or dropped, and those that could not be."""
+
+    changed: int
+    failed: int
+
+
+class Mirror:
+    """A source and its copy here."""
+
+    def __init__(self, shared: SharedVoices, copy: Copy) -> None:
+        self._shared, self._copy = shared, copy
+
+    def look(self) -> Looked:
+        """Compare all, and copy what differs. Raises StoreError where the source cannot be read at all."""
+        known, listed = self._copy.tags(), self._shared.listed()
+        differing = [each for each in known.keys() | listed.keys() if known.get(each) != listed.get(each)]
+        looked = self.renew(sorted(differing))
+        if not self._copy.complete:
+            self._copy.completed()
+        return looked
+
+    def renew(self, ids: Iterable[Id]) -> Looked:
+        """Copy these as they are now. A voice that cannot be copied is logged, and keeps no other one from it."""
+        with ThreadPoolExecutor(READERS) as fetching:
+            done = list(fetching.map(self._renewed, ids))
+        return Looked(sum(done), len(done) - sum(done))
+
+    def _renewed(self, each: Id) -> bool:
+        owner, name = each
+        try:
+            if any(self._fetched(owner, name) for _ in range(_TURNS)):
+                return True
+            log.warning("the shared voice %r cannot be copied: it changes all the time, or its arrays are gone", name)
+        except StoreError as error:
+            log.warning("a shared voice cannot be copied: %s", error)
+        return False
+
+    def _fetched(self, owner: str, name: str) -> bool:
+        """Whether the copy is now as the source was at some moment since this was called."""
+        at = self._copy.writes
+        found = self._shared.read(owner, name)
+        if found is None:
+            return self._copy.drop(owner, name, fetched_at=at)
+        record, tag = found
+        packed = None if self._copy.has(record.voice.digest) else self._shared.packed(record)
+        # None of a voice that is not here: replaced or deleted meanwhile, or the file went as we looked.
+        return self._copy.take(record.voice, packed, tag, fetched_at=at)

@@ -1,0 +1,21 @@
+"""What the process that looks after a copy tells its service: a line of JSON each time. Pure."""
+
+import json
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """After a look at the source. voices: in the copy. error: why the source could not be read, "" if it was."""
+
+    voices: int
+    error: str = ""
+
+
+def line(report: Report) -> str:
+    return json.dumps(asdict(report)) + "\n"
+
+
+def read(line: str | bytes) -> Report:
+    """Raises ValueError, TypeError for what is no report."""
+    return Report(**json.loads(line))
