@@ -96,11 +96,13 @@ async def serving(
 ) -> AsyncIterator[Serving]:
     """Serve `front` on `host:port` (0 picks a free port) until the block is left.
 
-    Calls then get `grace_s` to end (0 or more, infinity for as long as they take), while new ones are refused; those
-    that are left end with Unavailable, and so they do when waiting for them is cancelled. Health says NOT_SERVING
-    whenever no session can be opened. Raises InvalidInput if the address cannot be bound.
+    Calls then get `grace_s` to end (0 or more, infinity for as long as they take); those that are left end with
+    Unavailable, and so they do when waiting for them is cancelled. Health says NOT_SERVING whenever no session can be
+    opened. Raises InvalidInput if the address cannot be bound.
 
-    calls: shared with other front doors; none is taken any more once they are closed. services: others beside speech.
+    calls: shared with other front doors. Once they are closed no call is taken any more, nor a connection: whoever
+    balances, be it a proxy, a kernel or the client's own channel, finds another unit at once. services: others beside
+    speech.
     credentials: None for connections without TLS.
     """
     host = f"[{host.strip('[]')}]" if ":" in host else host
@@ -130,18 +132,24 @@ async def serving(
     await checks.set(LIVENESS, health_pb2.HealthCheckResponse.SERVING)
     await server.start()
     watching = asyncio.create_task(_watch(well, checks, names))
+    leaving = asyncio.create_task(_leave(server, checks, calls))
     try:
         yield Serving(server, f"{host}:{bound}")
     finally:
         calls.close()
         watching.cancel()
-        await checks.enter_graceful_shutdown()
-        await _stop(server, calls, min(grace_s, LONGEST_S))
+        await _stop(server, calls, min(grace_s, LONGEST_S), leaving)
 
 
-async def _stop(server: grpc.aio.Server, calls: Calls, grace_s: float) -> None:
+async def _leave(server: grpc.aio.Server, checks: health.aio.HealthServicer, calls: Calls) -> None:
+    """Once no new call is taken: say so, stop listening, and ask those who are connected to go elsewhere."""
+    await calls.closed()
+    await checks.enter_graceful_shutdown()
+    await server.stop(LONGEST_S)
+
+
+async def _stop(server: grpc.aio.Server, calls: Calls, grace_s: float, stopping: asyncio.Task[None]) -> None:
     """Only speech is waited for: whoever watches the health of a service would watch for ever."""
-    stopping = asyncio.create_task(server.stop(grace_s + LAST_WORDS_S))
     try:
         await calls.ended(grace_s)
     finally:
