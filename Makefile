@@ -72,7 +72,7 @@ browser: $(VENV)/.dev
 
 # Balancers, Ray and schemas each in an environment of its own, in $(VENV)/fleet.
 fleet: $(VENV)/.dev
-	@tools/prepare.sh fleet
+	@tools/prepare.sh nginx $(VENV)/fleet/nginx
 	@$(BIN)/python -m tests.fleet.environments
 	@$(BIN)/python -m pytest -n 0 -m fleet tests/fleet $(ARGS)
 

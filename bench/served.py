@@ -31,6 +31,7 @@ class Served:
 @contextmanager
 def served(
     *flags: str,
+    module: str = "oscine_service.cli",
     model: Path | None = None,
     http: bool = False,
     before: Sequence[str] = (),
@@ -39,10 +40,10 @@ def served(
 ) -> Iterator[Served]:
     """On free ports, asked to end afterwards. Raises ServerFailed if it does not come up.
 
-    before: a command that becomes the server, such as `ip netns exec NAME`. environment: beside this process's own.
-    log: the file that its standard error goes to.
+    module: what is run in the place of the command. before: a command that becomes the server, such as
+    `ip netns exec NAME`. environment: beside this process's own. log: the file that its standard error goes to.
     """
-    command = [*before, sys.executable, "-m", "oscine_service.cli", "serve", "--port", "0"]
+    command = [*before, sys.executable, "-m", module, "serve", "--port", "0"]
     command += ["--http-port", "0" if http else "none", *flags]
     command += [] if model is None else ["--model", str(model)]
     told = None if environment is None else {**os.environ, **environment}

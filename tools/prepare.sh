@@ -37,6 +37,20 @@ install_missing() {
     [ -z "$missing" ] || install_packages $missing
 }
 
+# unpack PACKAGE DIR PROGRAM: a Debian package into a folder, for where installing it would start a service of its own.
+unpack() {
+    if [ -x "$2/$3" ]; then
+        say "$1: keeping $2"
+        return
+    fi
+    command -v apt-get >/dev/null 2>&1 || fail "this takes Debian's package $1, and there is no apt-get"
+    say "$1: unpacking Debian's package into $2"
+    mkdir -p "$2"
+    [ "$(id -u)" != 0 ] || apt-get -qq update >/dev/null
+    (cd "$2" && apt-get -qq download "$1" 2>/dev/null && dpkg-deb -x "$1"_*.deb . && rm "$1"_*.deb) ||
+        fail "apt-get download $1 failed: run apt-get update as root, then make again"
+}
+
 new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
 
 # The first interpreter that is new enough: the one asked for, python3, then versioned names.
@@ -91,18 +105,7 @@ chromium)
         install_packages chromium fonts-noto-cjk
     fi
     ;;
-prometheus)
-    # Unpacked, not installed: the package would start a service of its own.
-    if [ -x "$2/usr/bin/promtool" ]; then
-        say "prometheus: keeping $2"
-    else
-        command -v apt-get >/dev/null 2>&1 || fail "this takes Debian's package of Prometheus, and there is no apt-get"
-        say "prometheus: unpacking Debian's package into $2"
-        mkdir -p "$2"
-        [ "$(id -u)" != 0 ] || apt-get -qq update >/dev/null
-        (cd "$2" && apt-get -qq download prometheus 2>/dev/null && dpkg-deb -x prometheus_*.deb . && rm prometheus_*.deb) ||
-            fail "apt-get download prometheus failed: run apt-get update as root, then make again"
-    fi
-    ;;
-*) fail "usage: tools/prepare.sh venv DIR | opus | chromium | telephony | prometheus DIR" ;;
+prometheus) unpack prometheus "$2" usr/bin/promtool ;;
+nginx) unpack nginx "$2" usr/sbin/nginx ;;
+*) fail "usage: tools/prepare.sh venv DIR | opus | chromium | telephony | prometheus DIR | nginx DIR" ;;
 esac

@@ -1,0 +1,1 @@
+"""Two units behind a balancer."""
