@@ -43,6 +43,9 @@ _NAMES = {
     grpc.StatusCode.PERMISSION_DENIED: "forbidden",
 }
 
+_RESET = "RST_STREAM"
+"""In what grpc says of a call whose service is gone behind a proxy that is not; its rules call that INTERNAL."""
+
 
 def config_message(config: Config) -> pb.SynthesizeConfig:
     """Raises ValueError for an encoding, container or mode that no service has."""
@@ -155,6 +158,8 @@ def error(failure: Any) -> errors.SpeechError:
     """Of a call that did not end with OK: grpc.RpcError, or grpc.aio.AioRpcError."""
     status: grpc.StatusCode = failure.code()
     told = dict(failure.trailing_metadata() or ())
+    if status is grpc.StatusCode.INTERNAL and not told and _RESET in (failure.details() or ""):
+        return errors.Unavailable("the connection to the service was lost on the way: call again", "unavailable", 0.0)
     hint = told.get("retry-after-ms")
     # What is no refusal of the service's, such as a connection that is lost, has no name of its own.
     code = told.get("oscine-code") or _NAMES.get(status, status.name.lower())
