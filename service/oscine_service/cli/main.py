@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from oscine_engine.errors import InvalidInput
-from oscine_service.cli import batch, convert, doctor, early, keys, ready, reward, settings, speaking, text, voices
-from oscine_service.config import arguments, parse
+from oscine_service.cli import batch, convert, doctor, early, keys, ready, reward, settings, speaking, text, top, voices
+from oscine_service.cli.addresses import address
+from oscine_service.config import arguments
 from oscine_service.config.engine import engine_settings
 from oscine_service.config.sources import KEY_VARIABLE, Resolved
 from oscine_service.observe import logs
@@ -124,6 +125,8 @@ def _command(options: argparse.Namespace, resolved: Resolved) -> Coroutine[Any, 
             return batch.batch(options, engine_settings(resolved.settings))
         case "reward":
             return reward.reward(options)
+        case "top":
+            return top.top(options, os.environ.get(KEY_VARIABLE))
         case "serve":
             from oscine_service.cli import serve
 
@@ -186,7 +189,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     saying.add_argument(
         "--server",
-        type=_address,
+        type=partial(address, port=PORT),
         metavar="HOST[:PORT]",
         help=f"let the service at this address speak (port {PORT} if none is given; default: an engine of its own)",
     )
@@ -216,6 +219,7 @@ def _parser() -> argparse.ArgumentParser:
     text.add_arguments(commands.add_parser("text", help=text.HELP))
     doctor.add_arguments(commands.add_parser("doctor", help=doctor.HELP))
     ready.add_arguments(commands.add_parser("ready", help=ready.HELP))
+    top.add_arguments(commands.add_parser("top", help=top.HELP))
     keys.add_arguments(commands.add_parser("keys", help=keys.HELP))
     settings.add_arguments(commands.add_parser("settings", help=settings.HELP))
     reward.add_arguments(commands.add_parser("reward", help=reward.HELP))
@@ -227,15 +231,6 @@ def _parser() -> argparse.ArgumentParser:
         engine = arguments.Arguments(command, ["engine"], leave_out=("utilisation", "vllm", "references", *other))
         command.set_defaults(check=partial(_check, command, engine))
     return parser
-
-
-def _address(text: str) -> str:
-    host, colon, port = text.rpartition(":")
-    if not colon or text.endswith("]"):
-        host, port = text, str(PORT)
-    if not host or "/" in host or (":" in host and not host.startswith("[")):
-        raise argparse.ArgumentTypeError(f"{text!r} is not HOST or HOST:PORT; an IPv6 address stands in brackets")
-    return f"{host}:{parse.port(port)}"
 
 
 def _output(text: str) -> Path:
