@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PROTO_VENV := $(VENV)/proto
 SUPPLY_VENV := $(VENV)/supply
 
-.PHONY: help demo serve test lint format proto promise bench interop telephony browser fleet operating lock sbom audit release clean
+.PHONY: help demo serve test lint format proto promise bench interop telephony browser deploy fleet operating lock sbom audit release clean
 .DELETE_ON_ERROR:
 
 help:
@@ -20,6 +20,7 @@ help:
 	@echo "make proto   regenerate stubs     make bench  measure this machine"
 	@echo "make browser play speech in a headless Chromium, and compare what is heard with what was sent"
 	@echo "make interop drive the clients of others against the service"
+	@echo "make deploy  build the container's image where no container engine runs, run it, and boot the systemd units"
 	@echo "make fleet   put balancers, Ray Serve and Kubernetes' own checks in front of several units"
 	@echo "make operating  cause each alert, and watch it with a Prometheus"
 	@echo "make lock    write deploy/locks     make release  what is published, its bill of materials, its licences"
@@ -69,6 +70,12 @@ telephony: $(VENV)/.dev
 browser: $(VENV)/.dev
 	@tools/prepare.sh chromium
 	@$(BIN)/python -m pytest -n 0 -m browser tests/browser $(ARGS)
+
+# As root. ARGS='--target cuda' of tools/build_image.py is for GPUs, and takes longer.
+deploy: $(VENV)/.dev
+	@tools/prepare.sh deploy
+	@tools/prepare.sh compose $(VENV)/deploy/compose
+	@$(BIN)/python -m pytest -n 0 -m deploy tests/deploy $(ARGS)
 
 # Balancers, Ray and schemas each in an environment of its own, in $(VENV)/fleet.
 fleet: $(VENV)/.dev

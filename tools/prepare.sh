@@ -1,6 +1,6 @@
 #!/bin/sh
 # Prepares what pip cannot: a Python of at least 3.11 with venv, the folder .venv, and the system's Opus library.
-# Usage: tools/prepare.sh venv DIR | opus | chromium | telephony | prometheus DIR
+# Usage: tools/prepare.sh venv DIR | opus | chromium | telephony | deploy | compose DIR | prometheus DIR
 set -eu
 
 say() { echo "$1" >&2; }
@@ -27,11 +27,11 @@ install_packages() {
     $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "$@" >/dev/null
 }
 
-# Of these, what is not there as a command of the same name.
+# Of these, what is not there as a command of the same name, or of the one behind a colon.
 install_missing() {
     missing=""
     for name in "$@"; do
-        command -v "$name" >/dev/null 2>&1 || missing="$missing $name"
+        command -v "${name#*:}" >/dev/null 2>&1 || missing="$missing ${name%%:*}"
     done
     # shellcheck disable=SC2086 # a package each
     [ -z "$missing" ] || install_packages $missing
@@ -39,7 +39,7 @@ install_missing() {
 
 # unpack PACKAGE DIR PROGRAM: a Debian package into a folder, for where installing it would start a service of its own.
 unpack() {
-    if [ -x "$2/$3" ]; then
+    if [ -e "$2/$3" ]; then
         say "$1: keeping $2"
         return
     fi
@@ -105,7 +105,9 @@ chromium)
         install_packages chromium fonts-noto-cjk
     fi
     ;;
+deploy) install_missing buildah podman runc debootstrap systemd-container:systemd-nspawn ;;
+compose) unpack docker-compose "$2" usr/lib/python3/dist-packages/compose/config/compose_spec.json ;;
 prometheus) unpack prometheus "$2" usr/bin/promtool ;;
 nginx) unpack nginx "$2" usr/sbin/nginx ;;
-*) fail "usage: tools/prepare.sh venv DIR | opus | chromium | telephony | prometheus DIR | nginx DIR" ;;
+*) fail "usage: tools/prepare.sh venv DIR | opus | chromium | telephony | deploy | compose DIR | prometheus DIR | nginx DIR" ;;
 esac
