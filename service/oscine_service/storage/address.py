@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
@@ -18,7 +18,8 @@ class Address:
     path: str
 
     def __str__(self) -> str:
-        return f"s3://{self.place}/{self.path}".rstrip("/") if self.scheme == "s3" else f"file://{self.path}"
+        """As it is written; `read` reads it."""
+        return f"{self.scheme}://{self.place}/{quote(self.path).lstrip('/')}".rstrip("/")
 
     @property
     def folder(self) -> Path:

@@ -21,9 +21,7 @@ class Folder:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         if not folder.is_dir():
-            raise StoreError(
-                f"the shared voice store {folder} is no folder; mount the file system, then: mkdir {folder}"
-            )
+            raise StoreError(_no_folder(folder))
 
     def read(self, key: str) -> Found | None:
         with self._named():
@@ -36,6 +34,8 @@ class Folder:
                 return None
 
     def write(self, key: str, data: bytes, *, new: bool = False) -> str:
+        if not self._folder.is_dir():
+            raise StoreError(_no_folder(self._folder))
         path = self._folder / key
         aside = path.with_name(f"{_UNFINISHED}{uuid.uuid4().hex}")
         with self._named():
@@ -95,6 +95,10 @@ class Folder:
                 f"the shared voice store {self._folder} cannot be used: {error.strerror or error}; see that it is "
                 "mounted, has room, and may be written to by this user"
             ) from error
+
+
+def _no_folder(folder: Path) -> str:
+    return f"the shared voice store {folder} is no folder; mount the file system, then: mkdir {folder}"
 
 
 def _tag(seen: os.stat_result) -> str:

@@ -31,8 +31,11 @@ class Mirror:
         self._shared, self._copy = shared, copy
 
     def look(self) -> Looked:
-        """Compare all, and copy what differs. Raises StoreError where the source cannot be read at all."""
+        """Compare all, and copy what differs. Raises StoreError where the source cannot be read at all, or is
+        gone."""
         known, listed = self._copy.tags(), self._shared.listed()
+        if not listed:
+            self._shared.require(len(known))
         differing = [each for each in known.keys() | listed.keys() if known.get(each) != listed.get(each)]
         looked = self.renew(sorted(differing))
         if not self._copy.complete:

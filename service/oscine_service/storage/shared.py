@@ -123,6 +123,17 @@ class SharedVoices:
         found = self._bucket.read(records.CHANGED)
         return ("", None) if found is None else (found.data.decode(errors="replace"), records.changed(found.data))
 
+    def require(self, known: int) -> None:
+        """Raises StoreError if nothing was ever written here, though that many voices are known from here.
+
+        A folder whose file system is not mounted looks like a store that all was deleted from, and is not one.
+        """
+        if known and not self.last_change()[0]:
+            raise StoreError(
+                f"the shared voice store is empty, though {known} of its voices are known here: is it mounted, and the "
+                "right one? If all of them were deleted on purpose, delete this machine's copy, too"
+            )
+
     def tidy(self) -> int:
         """Delete arrays that no record names, left behind by a crash; tells how many there were."""
         # Before the records: arrays that are written now have theirs later.

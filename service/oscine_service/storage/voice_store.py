@@ -19,6 +19,8 @@ class SharedVoiceStore:
         """As `VoiceStore.add`, and everybody else sees it in two seconds at most. Raises StoreError, too, where what is
         shared cannot be reached; the voice may then be there or not."""
         stored, packed = pack(voice, owner)
+        if self._copy is not None:
+            self._shared.require(self._copy.count())
         tag = self._shared.add(stored, packed, replace_it=replace_it)
         if self._copy is not None:
             self._copy.take(stored, packed, tag, fetched_at=None)
