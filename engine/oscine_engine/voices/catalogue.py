@@ -5,6 +5,7 @@ voices of one name their own.
 """
 
 import contextlib
+import errno
 import re
 import sqlite3
 import threading
@@ -131,9 +132,11 @@ class Catalogue:
                 yield
                 self._rows.execute("COMMIT")
             except BaseException as error:
-                self._rows.execute("ROLLBACK")
+                # Where the disk is full or broken SQLite has undone it by itself, and another time would be an error.
+                if self._rows.in_transaction:
+                    self._rows.execute("ROLLBACK")
                 if isinstance(error, OSError | sqlite3.Error):
-                    raise StoreError(f"the voice could not be stored: {error}") from error
+                    raise StoreError(f"the voice could not be stored: {_why(error)}") from error
                 raise
 
     def _source(self) -> str | None:
@@ -147,6 +150,15 @@ class Catalogue:
     def _row(self, owner: str, name: str) -> StoredVoice | None:
         row = self._rows.execute(f"SELECT {COLUMNS} FROM voices WHERE owner = ? AND name = ?", (owner, name)).fetchone()
         return None if row is None else StoredVoice(*row)
+
+
+def _why(error: OSError | sqlite3.Error) -> str:
+    """In words, and what to do where that is known."""
+    full = errno.ENOSPC if isinstance(error, OSError) else sqlite3.SQLITE_FULL
+    code = error.errno if isinstance(error, OSError) else getattr(error, "sqlite_errorcode", None)
+    if code == full:
+        return "the disk of the voice store is full; make room on it, and send the recording again"
+    return str(error)
 
 
 def check_name(name: str) -> None:

@@ -141,5 +141,7 @@ async def _log(errors: asyncio.StreamReader, name: str) -> None:
 
 
 def _print(lines: Sequence[bytes], name: str) -> None:
-    sys.stderr.buffer.write(logs.relay(lines, name))
-    sys.stderr.buffer.flush()
+    # A full disk must not keep them from being read: the engine would wait for its pipe, and with it every call.
+    with suppress(OSError):
+        sys.stderr.buffer.write(logs.relay(lines, name))
+        sys.stderr.buffer.flush()

@@ -147,6 +147,22 @@ def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
         VoiceStore(tmp_path)
 
 
+def test_a_full_disk_is_told_and_forgotten_once_there_is_room(tmp_path: Path) -> None:
+    """SQLite undoes a change by itself where it has no room for it."""
+    store = VoiceStore(tmp_path)
+    store.add(voice("before"))
+    (pages,) = store._rows.execute("PRAGMA page_count").fetchone()
+    store._rows.execute(f"PRAGMA max_page_count = {pages}")
+    wordy = replace(voice("wordy", 1), prompt_text="words " * 5000)
+    for _ in range(2):
+        with pytest.raises(StoreError, match="full; make room"):
+            store.add(wordy)
+    assert [each.name for each in store.list()] == ["before"]
+    store._rows.execute(f"PRAGMA max_page_count = {pages + 100}")
+    store.add(wordy)
+    assert same(store.get("wordy"), wordy) and same(store.get("before"), voice("before"))
+
+
 def test_many_threads_read_while_others_write(tmp_path: Path) -> None:
     store = VoiceStore(tmp_path, cached_bytes=20_000)
     for seed in range(4):

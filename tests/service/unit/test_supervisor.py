@@ -114,6 +114,17 @@ async def test_long_lines_of_logs_arrive_whole(capfd: pytest.CaptureFixture[str]
     assert last == "engine: last, without an end"
 
 
+async def test_logs_that_cannot_be_written_hold_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than a pipe takes: whoever stopped reading at the first line would let the process wait for ever."""
+    text = "import os, sys; [os.write(2, b'x' * 999 + b'\\n') for _ in range(1000)]; sys.exit(5)"
+    with open("/dev/full", "w") as full:  # noqa: ASYNC230
+        monkeypatch.setattr(sys, "stderr", full)
+        with pytest.raises(Unavailable, match="status 5"):
+            await enter(Supervisor(script(text)))
+        # What is left in its buffer could not be written when it is closed, either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), full.fileno())
+
+
 async def test_a_child_that_keeps_the_pipes_does_not_keep_the_supervisor() -> None:
     text = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(8)']); sys.exit(4)"
     began = time.monotonic()
