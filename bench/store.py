@@ -1,4 +1,4 @@
-"""How fast is a voice found among thousands? python -m bench store [--voices N] [--json]
+"""How fast is a voice found among thousands? python -m bench store [--voices N] [--shared s3|file] [--json]
 
 Fills a store in a new folder with voices that all sound different, reads it with another one as a service does, and
 looks voices up by names drawn at random, after all of them have been looked up once.
@@ -10,6 +10,15 @@ Keys of the printed object: `benchmark`, `host`, `voices`, `seconds` (of each on
   in memory; `read_us`: to the arrays of voices that are not, read from the file and checked against their digest;
 * `find_while_adding_us`: the first while another process adds voices without a pause, `added_meanwhile` of them;
 * `list_ms`: all voices that somebody sees, once; `limit_us`; `ok`: p99 of `find_us` and `get_us` are below it.
+
+With `--shared` voices are shared by two machines instead, each with a copy of its own that a process keeps up to date,
+through an S3 server that is started for it (SeaweedFS) or through a folder. Its keys: `voices` (there beforehand),
+`seconds`, `changes`, and
+
+* `first_copy_s`: a new machine's copying of all; `look_ms`: comparing all, which finds nothing new;
+* `add_ms`: keeping a voice for good; `seen_ms`: from then until the other machine can speak in it;
+* `gone_ms`: from the end of a deletion until the other machine knows it no more;
+* `limit_ms`; `ok`: all of `seen_ms` and `gone_ms` are below it.
 
 These are times on a clock: on a machine that does other things they tell how long others were in the way.
 The exit status is 0 only if `ok`. The folder is made in `--in`, or where temporary files go: take a real disk.
@@ -31,6 +40,7 @@ from typing import Any
 
 import torch
 
+from bench import shared_store
 from bench.figures import host, ranks
 from oscine_engine.voices.prompt import VoicePrompt
 from oscine_engine.voices.store import VoiceStore
@@ -144,14 +154,26 @@ def main() -> None:
     parser.add_argument("--voices", type=int, default=10_000, help="default %(default)s")
     parser.add_argument("--seconds", type=float, default=3.0, help="of each one's reference (default %(default)s)")
     parser.add_argument("--lookups", type=int, default=20_000, help="default %(default)s")
+    parser.add_argument("--shared", choices=["s3", "file"], help="measure what two machines share instead")
+    parser.add_argument("--changes", type=int, default=100, help="with --shared (default %(default)s)")
     parser.add_argument("--in", dest="folder", type=Path, metavar="DIR", help="make the store's folder in here")
     parser.add_argument("--json", action="store_true", help="print one object")
     options = parser.parse_args()
-    if options.voices < 1 or options.lookups < 1 or options.seconds * TOKENS_A_SECOND < 1:
-        parser.error("voices and lookups must be at least 1, seconds at least 0.04")
+    if options.voices < 1 or options.changes < 1 or options.lookups < 1 or options.seconds * TOKENS_A_SECOND < 1:
+        parser.error("voices, lookups and changes must be at least 1, seconds at least 0.04")
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory(prefix="oscine-store-", dir=options.folder) as folder:
-        found = measure(Path(folder), options.voices, options.seconds, options.lookups)
+        if options.shared is None:
+            found = measure(Path(folder), options.voices, options.seconds, options.lookups)
+        else:
+            found = shared_store.measure(
+                Path(folder),
+                options.shared,
+                options.voices,
+                lambda number: voice(number, options.seconds),
+                options.changes,
+            )
+            found["seconds"] = options.seconds
     figures = {"benchmark": "store", "host": host(), **found}
     print(json.dumps(figures, indent=None if options.json else 1))
     sys.exit(0 if figures["ok"] else 1)
