@@ -4,45 +4,30 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
+from contextlib import asynccontextmanager
 from functools import partial
-
-from starlette.routing import BaseRoute
 
 from oscine_codecs import opus
 from oscine_codecs.errors import CodecMissing
 from oscine_engine.errors import InvalidInput
 from oscine_engine.front import Front
-from oscine_service import browser
+from oscine_service import assembled
 from oscine_service.cli.early import SIGNALS, STOPPED_EARLY
-from oscine_service.cli.progress import waiting
 from oscine_service.compat.riva import Riva
 from oscine_service.config import parse
-from oscine_service.config.engine import engine_settings
 from oscine_service.config.model import Settings
 from oscine_service.conversation import Calls
 from oscine_service.entrance import Entrance, is_local
 from oscine_service.event_loop import lasting
 from oscine_service.grpc.server import check_address, serving
 from oscine_service.grpc.voices import VoiceService
-from oscine_service.http import openai, openai_names, openapi
-from oscine_service.http import voices as http_voices
-from oscine_service.http.app import application
 from oscine_service.http.server import serving as http_serving
 from oscine_service.limits import Limits
-from oscine_service.observe import memory
-from oscine_service.observe.engine_metrics import EngineState
-from oscine_service.recordings import decode
 from oscine_service.systemd import Manager
 from oscine_service.telephony import audiosocket
-from oscine_service.telephony import http as http_calls
-from oscine_service.telephony.rtp import http as http_rtp
 from oscine_service.telephony.rtp.exchange import Exchange, Place, exchange
 from oscine_service.telephony.rtp.ports import check_host
 from oscine_service.unit.engines import Engines
-from oscine_service.unit.front import unit
-from oscine_service.unit.times import Times
 from oscine_service.voices.library import Library
 from oscine_service.voices.serving import copying, voices_of
 
@@ -69,7 +54,7 @@ async def serve(settings: Settings) -> None:
     server, devices = settings.server, settings.engine.device
     if server.in_process and len(devices) > 1:
         raise InvalidInput(f"--in-process has one engine: leave it out, or name one of {', '.join(devices)}")
-    limits = patience(settings)
+    limits = assembled.patience(settings)
     try:
         opus.require()
     except CodecMissing as error:
@@ -87,9 +72,9 @@ async def serve(settings: Settings) -> None:
         async with (
             copying(settings.engine) as copies,
             manager.watchdog(),
-            _engine(settings, limits) as (front, engines),
+            assembled.engine(settings, limits) as (front, engines),
             voices_of(settings.engine, front.voices, copies, entrance.metrics.registry) as voices,
-            entrance.before(front, partial(_states, front, engines)),
+            entrance.before(front, partial(assembled.states, front, engines)),
             # Before the doors that agents come by, so that it goes last: it waits for what they say.
             _audiosocket(settings, calls, entrance) as lines,
             _rtp(settings, calls) as rtp,
@@ -129,16 +114,6 @@ async def serve(settings: Settings) -> None:
         if not early.is_set():
             raise
         print(STOPPED_EARLY, flush=True)
-
-
-def patience(settings: Settings) -> Limits:
-    """How long clients may hold a place without using it."""
-    timeouts = settings.timeouts
-    return Limits(
-        idle_timeout_s=timeouts.idle_timeout,
-        write_timeout_s=timeouts.write_timeout,
-        pause_timeout_s=timeouts.pause_timeout,
-    )
 
 
 def _on_signals(act: Callable[[], object]) -> None:
@@ -194,46 +169,9 @@ async def _http(
     if server.http_port is None:
         yield None
         return
-    names = openai_names.mapping(server.openai_voices)
-    routes: list[BaseRoute] = [
-        *openai.routes(front, limits, calls, names),
-        *http_voices.routes(voices, calls),
-        *openapi.routes(),
-    ]
-    routes += [*http_calls.routes(calls), *http_rtp.routes(rtp)]
-    if server.page:
-        routes += browser.routes()
-    app = entrance.around(application(front, limits, calls, routes=[*routes, *entrance.routes()]))
+    app = assembled.web(settings, front, limits, calls, voices, entrance, rtp)
     tls = entrance.tls.context if entrance.tls is not None else None
     async with http_serving(
         app, server.host, server.http_port, limits=limits, grace_s=server.grace, calls=calls, tls=tls
     ) as address:
         yield address
-
-
-def _states(front: Front, engines: Engines | None) -> list[EngineState]:
-    """How the engines are; what one in this process has done is not asked for."""
-    if engines is None:
-        return [EngineState(front.serving, 0, None)]
-    return [
-        EngineState(each.port.serving, each.starts, each.figures, each.port.places, memory.resident(each.pid))
-        for each in engines.supervisors
-    ]
-
-
-@asynccontextmanager
-async def _engine(settings: Settings, limits: Limits) -> AsyncIterator[tuple[Front, Engines | None]]:
-    """A front, and the engine processes behind it if there are any."""
-    told = replace(engine_settings(settings), session=limits.session)
-    if settings.server.in_process:
-        # Loads networks, which a service with an engine process never does.
-        from oscine_engine.engine import Engine
-
-        async with Engine.load(told, decode=decode) as engine:
-            yield engine, None
-    else:
-        times = Times(hang=settings.server.hang_timeout)
-        async with AsyncExitStack() as stack:
-            async with waiting("starting the engine"):
-                started = await stack.enter_async_context(unit(told, times, settings.engine.device))
-            yield started.front, started.engines
