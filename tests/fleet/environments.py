@@ -1,4 +1,4 @@
-"""The environments of a fleet's other parts: `python -m tests.fleet.environments [NAME...]` makes those that are missing."""
+"""A fleet's other parts: `python -m tests.fleet.environments [NAME...]` makes the environments that are missing."""
 
 import sys
 import sysconfig
