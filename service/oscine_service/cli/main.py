@@ -6,6 +6,7 @@ model is imported by its command: help comes at once, and an interrupt while lib
 
 import argparse
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -19,8 +20,11 @@ from oscine_service.cli import batch, convert, doctor, early, keys, ready, rewar
 from oscine_service.cli.addresses import address
 from oscine_service.config import arguments
 from oscine_service.config.engine import engine_settings
+from oscine_service.config.model import Settings
 from oscine_service.config.sources import KEY_VARIABLE, Resolved
 from oscine_service.observe import logs
+from oscine_service.storage import places
+from oscine_service.storage.fetching import fetched
 
 if TYPE_CHECKING:
     from oscine_engine.events import SessionRequest
@@ -122,7 +126,7 @@ def _command(options: argparse.Namespace, resolved: Resolved) -> Coroutine[Any, 
         case "ready":
             return ready.ready(resolved.settings)
         case "batch":
-            return batch.batch(options, engine_settings(resolved.settings))
+            return _with_voices(resolved.settings, batch.batch(options, engine_settings(resolved.settings)))
         case "reward":
             return reward.reward(options)
         case "top":
@@ -139,11 +143,20 @@ def _command(options: argparse.Namespace, resolved: Resolved) -> Coroutine[Any, 
         case "say":
             from oscine_service.cli import say
 
-            return say.say(engine_settings(resolved.settings), options.text, _request(options), options.output)
+            spoken = say.say(engine_settings(resolved.settings), options.text, _request(options), options.output)
+            return _with_voices(resolved.settings, spoken)
         case _:
             from oscine_service.cli import demo
 
-            return demo.demo(engine_settings(resolved.settings), options.output)
+            return _with_voices(resolved.settings, demo.demo(engine_settings(resolved.settings), options.output))
+
+
+async def _with_voices(settings: Settings, command: Coroutine[Any, Any, None]) -> None:
+    """Run what has an engine in this process, with this machine's copy of shared voices up to date."""
+    with contextlib.closing(command):
+        if places.shared(settings.engine) is not None:
+            await fetched(settings.engine)
+        await command
 
 
 def _request(options: argparse.Namespace) -> "SessionRequest":
