@@ -20,7 +20,7 @@ import yaml
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "deploy/prometheus"
 PROGRAMS = ROOT / ".venv/prometheus/usr/bin"
-PATIENCE_S = 150.0
+PATIENCE_S = 240.0
 """Generous: a rule looks at half a minute at most, but engines start on a machine that has other things to do."""
 FASTER = 30
 """By so much ranges of rules are shortened, so that five minutes are ten seconds."""

@@ -310,6 +310,19 @@ async def test_a_disk_of_voices_that_fills(model: Path, tmp_path: Path) -> None:
             await found.prometheus.until("OscineStoreDiskLow", fires=False)
 
 
+async def test_shared_voices_that_are_away(model: Path, tmp_path: Path) -> None:
+    shared, aside = tmp_path / "shared", tmp_path / "aside"
+    shared.mkdir()
+    flags = ("--voices", f"file://{shared}", "--voices-copy", str(tmp_path / "copy"))
+    async with house(model, tmp_path, *flags) as found:
+        await found.prometheus.until_seen("oscine_shared_voices_up == 1")
+        assert not found.prometheus.firing("OscineSharedVoicesAway")
+        shared.rename(aside)
+        await found.prometheus.until("OscineSharedVoicesAway")
+        aside.rename(shared)
+        await found.prometheus.until("OscineSharedVoicesAway", fires=False)
+
+
 async def test_certificates_and_keys(model: Path, tmp_path: Path) -> None:
     authority = trustme.CA()
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))

@@ -49,7 +49,7 @@ def rules() -> list[dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def house(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, Path]]:
-    """A service with all that has metrics: keys, a certificate, a store; and the folder of its authority."""
+    """A service with all that has metrics: keys, a certificate, a shared store; and the folder of its authority."""
     folder = tmp_path_factory.mktemp("house")
     authority = trustme.CA()
     made = authority.issue_cert("localhost", "127.0.0.1")
@@ -59,7 +59,8 @@ def house(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tup
     speaking, watching = Key("anna", "0" * 64), Key("watch", "0" * 64, grants=("metrics",))
     keys = keys_file(folder, one=speaking, watch=watching)
     (folder / "voices").mkdir()
-    flags = ["--utilisation", "inf", "--keys", keys, "--voices", folder / "voices"]
+    flags = ["--utilisation", "inf", "--keys", keys]
+    flags += ["--voices", f"file://{folder}/voices", "--voices-copy", folder / "copy"]
     flags += ["--tls-cert", folder / "cert.pem", "--tls-key", folder / "key.pem"]
     with served(*map(str, flags), model=model, http=True, log=folder / "log") as service:
         credentials = grpc.ssl_channel_credentials((folder / "ca.pem").read_bytes())
