@@ -1,15 +1,19 @@
 """What a model directory's two ONNX files hear in speech: speech ids, and who speaks."""
 
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import torch
 from torch import Tensor
 
 from oscine_engine.errors import CheckpointError
 from oscine_engine.features import kaldi_fbank80, whisper128
+
+# Read while it is imported: else it tells its makers that it is used.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+import onnxruntime
 
 RATE = 16000
 """Hz of the audio that both take in."""
