@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PROTO_VENV := $(VENV)/proto
 SUPPLY_VENV := $(VENV)/supply
 
-.PHONY: help demo serve test lint format proto promise bench interop telephony browser deploy fleet operating lock sbom audit release clean
+.PHONY: help demo serve test lint format proto promise bench interop telephony browser deploy fleet operating drills lock sbom audit release clean
 .DELETE_ON_ERROR:
 
 help:
@@ -23,6 +23,7 @@ help:
 	@echo "make deploy  build the container's image where no container engine runs, run it, and boot the systemd units"
 	@echo "make fleet   put balancers, Ray Serve and Kubernetes' own checks in front of several units"
 	@echo "make operating  cause each alert, and watch it with a Prometheus"
+	@echo "make drills  break engines, disks, clocks and networks under a service, and see what is lost"
 	@echo "make lock    write deploy/locks     make release  what is published, its bill of materials, its licences"
 	@echo "make telephony  telephones and the packages of carriers against the service"
 
@@ -70,6 +71,11 @@ telephony: $(VENV)/.dev
 browser: $(VENV)/.dev
 	@tools/prepare.sh chromium
 	@$(BIN)/python -m pytest -n 0 -m browser tests/browser $(ARGS)
+
+# As root. Whole, and recorded: python -m bench drills --record
+drills: $(VENV)/.dev
+	@tools/prepare.sh drills
+	@$(BIN)/python -m pytest -n 0 -m drills tests/bench/test_drills.py $(ARGS)
 
 # As root. ARGS='--target cuda' of tools/build_image.py is for GPUs, and takes longer.
 deploy: $(VENV)/.dev

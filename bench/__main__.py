@@ -6,6 +6,7 @@ import sys
 BENCHMARKS = {
     "chaos": "errors and seconds to recovery when the engine process is killed under running calls",
     "cloning": "whether cloned voices sound like their references",
+    "drills": "what is promised, and what happens, when processes, disks, clocks and networks fail",
     "evenness": "whether a long text stays as loud and as cheap to its end",
     "feed": "underruns and lost words when text comes at an agent's pace and stalls",
     "first_packet": "latency, audible onset, real-time factor and underruns of a real server",

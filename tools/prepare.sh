@@ -1,6 +1,6 @@
 #!/bin/sh
 # Prepares what pip cannot: a Python of at least 3.11 with venv, the folder .venv, and the system's Opus library.
-# Usage: tools/prepare.sh venv DIR | opus | chromium | telephony | deploy | compose DIR | prometheus DIR
+# Usage: tools/prepare.sh venv DIR | opus | chromium | telephony | drills | deploy | compose DIR | prometheus DIR
 set -eu
 
 say() { echo "$1" >&2; }
@@ -98,6 +98,12 @@ telephony)
         install_packages gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-good
     fi
     ;;
+drills)
+    command -v cc >/dev/null 2>&1 || install_packages gcc libc6-dev
+    command -v ip >/dev/null 2>&1 || install_packages iproute2
+    command -v mkfs.ext4 >/dev/null 2>&1 || install_packages e2fsprogs
+    command -v losetup >/dev/null 2>&1 || install_packages mount util-linux
+    ;;
 chromium)
     if command -v chromium >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1; then
         say "browser: Chromium is installed"
@@ -109,5 +115,5 @@ deploy) install_missing buildah podman runc debootstrap systemd-container:system
 compose) unpack docker-compose "$2" usr/lib/python3/dist-packages/compose/config/compose_spec.json ;;
 prometheus) unpack prometheus "$2" usr/bin/promtool ;;
 nginx) unpack nginx "$2" usr/sbin/nginx ;;
-*) fail "usage: tools/prepare.sh venv DIR | opus | chromium | telephony | deploy | compose DIR | prometheus DIR | nginx DIR" ;;
+*) fail "usage: tools/prepare.sh venv DIR | opus | chromium | telephony | drills | deploy | compose DIR | prometheus DIR | nginx DIR" ;;
 esac

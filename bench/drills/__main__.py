@@ -1,0 +1,144 @@
+"""Failure drills: what was promised, what happens, what is lost. python -m bench drills [--only NAME] [--json]
+
+Each drill starts a real service, breaks something under it and looks at what clients notice. Run as root, each is in
+namespaces of its own for processes, mounts and the network: nothing outlives it, and no packet leaves it. What a
+machine cannot do is skipped, and says why. NAME is one of
+
+    engine_killed    kill -9 of the only engine, and of one of two
+    service_killed   kill -9 of the service while voices are made
+    disk_full        no room for the voice store and the log
+    slow_disk        five writes a second under both
+    clock_jump       a day ahead, two days back
+    overload         five times as many clients as places, for two minutes
+    flood            clients without a key, at all doors
+    bad_network      packets late and lost, and a line that is dead for 2 s
+
+Keys of the printed object: `benchmark`, `host` (as in first_packet), `run` (when), `short`, and `drills`, of each:
+
+* `drill`, `promise`, `happened`: in words; `lost`: what was promised to be kept and was not; `late`: what came, but not
+  in its time; `recovered_s`: until all was as before; `seconds` it took; `figures`: the same for machines;
+* or `skipped`: what the machine lacks.
+
+Times are on a clock: what else the machine does is in `late`, too. The exit status is 1 if anything was lost or late,
+2 if only something was skipped. `--record` adds the object to bench/results/drills.jsonl; `--table` prints the table of
+docs/operations.md from the last time that each drill was recorded there, and runs nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bench.drills.catalogue import DRILLS, Drill
+from bench.figures import host
+
+RESULTS = Path(__file__).parents[1] / "results" / "drills.jsonl"
+WALLS = ("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
+PUT_BACK_S = 30.0
+FAILED, NOT_ALL = 1, 2
+
+
+def carry_out(drill: Drill, short: bool) -> dict[str, Any]:
+    """What it found, within its time."""
+    about = {"drill": drill.name, "promise": drill.promise}
+    root = os.geteuid() == 0
+    if drill.root and not root:
+        return about | {"skipped": "only root can mount and make networks here"}
+    with tempfile.TemporaryDirectory(prefix="oscine-drill-") as folder:
+        file = Path(folder) / "told"
+        command = [*(WALLS if root else ()), sys.executable, "-m", "bench.drills.one", drill.name, str(file)]
+        command += ["short"] if short else []
+        ended = _run(command, drill.limit_s)
+        if file.exists():
+            told: dict[str, Any] = json.loads(file.read_text())
+            return about | told
+    return about | {"skipped": None, "happened": [], "lost": [f"the drill {ended}"], "late": [], "recovered_s": None}
+
+
+def _run(command: Sequence[str], limit_s: float) -> str:
+    """How the command ended. Its standard output joins the errors, which are told as they come."""
+    with subprocess.Popen(command, stdout=sys.stderr, start_new_session=True) as process:
+        try:
+            return f"ended with status {process.wait(limit_s)} before it had found anything"
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(PUT_BACK_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+        return f"took longer than {limit_s:g} s and was ended"
+
+
+def status(drills: Sequence[dict[str, Any]]) -> int:
+    """The exit status."""
+    if any(each.get("lost") or each.get("late") for each in drills):
+        return FAILED
+    return NOT_ALL if any(each["skipped"] for each in drills) else 0
+
+
+def show(told: dict[str, Any]) -> None:
+    print(f"\n{told['drill']}\n  promised   {told['promise']}")
+    if told["skipped"]:
+        print(f"  skipped    {told['skipped']}")
+        return
+    for name in ("happened", "lost", "late"):
+        for each in told[name] or ["nothing"]:
+            print(f"  {name:10} {each}")
+    if told["recovered_s"] is not None:
+        print(f"  recovered  {told['recovered_s']:g} s")
+
+
+def table(results: Path = RESULTS) -> str:
+    """Of the last record of each drill."""
+    last = {told["drill"]: told for row in results.read_text().splitlines() for told in json.loads(row)["drills"]}
+    rows = ["| drill | promise | measured |", "|---|---|---|"]
+    for drill in DRILLS:
+        told = last[drill.name]
+        measured = told["skipped"] or "; ".join(told["happened"])
+        for name in ("lost", "late"):
+            measured += "".join(f". **{name.capitalize()}:** {each}" for each in told.get(name, []))
+        rows.append(f"| {drill.title} (`{drill.name}`) | {drill.promise} | {measured} |")
+    return "\n".join(rows)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench drills", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    names = [drill.name for drill in DRILLS]
+    parser.add_argument("--only", action="append", choices=names, metavar="NAME", help="this one; may be repeated")
+    parser.add_argument("--short", action="store_true", help="seconds where a whole drill takes minutes")
+    parser.add_argument("--record", action="store_true", help=f"add the outcome to {RESULTS.name}")
+    parser.add_argument("--table", action="store_true", help="print the table of what was recorded")
+    parser.add_argument("--json", action="store_true", help="print one object")
+    options = parser.parse_args()
+    if options.table:
+        print(table())
+        return 0
+    told = []
+    for drill in DRILLS:
+        if drill.name in (options.only or names):
+            told.append(carry_out(drill, options.short))
+            if not options.json:
+                show(told[-1])
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    result = {"benchmark": "drills", "host": host(), "run": now, "short": options.short, "drills": told}
+    if options.record:
+        with RESULTS.open("a") as file:
+            file.write(json.dumps(result) + "\n")
+    if options.json:
+        print(json.dumps(result))
+    return status(told)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
