@@ -155,15 +155,15 @@ def drive(options: argparse.Namespace) -> bool:
         for step in steps(device):
             watch.wrap(step, "run", "waiting")
     watch.wrap(Inputs, "send", "send")
-    last: list[tuple[Stage, int]] = []
+    last: list[Tick] = []
 
     def remember(picked: Callable[..., Tick | None]) -> Callable[..., Tick | None]:
         def remembered(*args: Any) -> Tick | None:
             tick = picked(*args)
             if tick is not None:
-                last.append((tick.stage, len(tick.members)))
+                last.append(tick)
                 if unreal:
-                    unreal.note(tick)
+                    unreal.now += null.HOST_S
             return tick
 
         return remembered
@@ -197,8 +197,11 @@ def drive(options: argparse.Namespace) -> bool:
         took = timer() - seen
         if profile:
             profile.disable()
+        if unreal:
+            unreal.note(last)
         if worked:
-            rows.append(Turn([stage for stage, _ in last], sum(count for _, count in last), took, watch.taken()))
+            streams = sum(len(tick.members) for tick in last)
+            rows.append(Turn([tick.stage for tick in last], streams, took, watch.taken()))
         elif unreal:
             unreal.now += null.HOST_S
     seconds = clock() - start - measured_from

@@ -8,7 +8,7 @@ With `side_by_side` a step of the language model and an Euler step that are at w
 `bench.gpu.overlap` says; otherwise one begins when the other is done.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
@@ -50,9 +50,9 @@ class Clock:
     def __call__(self) -> float:
         return self.now
 
-    def note(self, tick: Tick) -> None:
-        self.now += HOST_S
-        self.choices.update(repr((int(tick.stage), tick.members)).encode())
+    def note(self, ticks: Sequence[Tick]) -> None:
+        for tick in ticks:
+            self.choices.update(repr((int(tick.stage), tick.members)).encode())
 
     def launch(self, seconds: float) -> None:
         """An Euler step, which is not waited for."""

@@ -8,6 +8,7 @@ that what the host decides is never more than a tick old. So there are two graph
 be told what to do while the other is at work.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -191,6 +192,7 @@ class GraphedFlow(FlowStreams):
         if not prefix.frames:
             self._slots.release([prefix.slot])
             source = self._silent
+        self._pages[slot, : len(pages)] = pages
         return FlowStream(
             prefix.mel, prefix.speaker, pages, prefix.frames, list(prefix.tokens), slot=slot, source=source
         )
@@ -211,7 +213,7 @@ class GraphedFlow(FlowStreams):
         slot, start, place = stream.slot, stream.frames, len(stream.pages)
         taken = min(self._chunk_tokens, len(stream.tokens))
         stream.pages.append(page)
-        self._pages[slot, : place + 1] = stream.pages
+        self._pages[slot, place] = page
         self._starts[slot] = start
         self._frames[slot] = taken * self.config.token_mel_ratio
         ahead = stream.tokens[: taken + self.config.pre_lookahead_len]
@@ -230,8 +232,11 @@ class GraphedFlow(FlowStreams):
         self._graphs.wait()
 
     def sound(self, stream: FlowStream) -> bool:
-        # A tenth of what torch takes for so few numbers.
-        return stream.end is None or bool(np.isfinite(stream.end.numpy()).all())
+        if stream.end is None:
+            return True
+        # The square of a log mel is far from what float32 holds. A tenth of what torch takes for so few numbers.
+        numbers = stream.end.numpy().ravel()
+        return math.isfinite(numbers @ numbers)
 
     def _step(self, streams: Sequence[FlowStream]) -> None:
         if self._begun:
@@ -272,8 +277,10 @@ class GraphedFlow(FlowStreams):
         # Copies: the next step of this size writes there again.
         mels = torch.from_numpy(tick.outputs.host["mel"][[row for row, _, _ in ended]])
         for mel, (_, stream, chunk) in zip(mels.unbind(), ended, strict=True):
-            stream.end = mel[: chunk.frames]
-            stream.out.append(stream.end[max(0, stream.prompt_frames - stream.frames) :])
+            # Mostly they are whole, and to cut nothing off takes torch as long as to cut something.
+            stream.end = mel if chunk.frames == self._chunk else mel[: chunk.frames]
+            prompt = max(0, stream.prompt_frames - stream.frames)
+            stream.out.append(stream.end[prompt:] if prompt else stream.end)
             stream.frames += chunk.frames
             stream.chunk = None
 
@@ -281,16 +288,21 @@ class GraphedFlow(FlowStreams):
         """Tell the device of the chunks that were begun."""
         while self._begun:
             begun, self._begun = self._begun[: self._sizes[-1]], self._begun[self._sizes[-1] :]
-            start = self._starting[self._size(len(begun))]
+            start, count = self._starting[self._size(len(begun))], len(begun)
             host = start.inputs.host
-            host["cond"][:], host["tokens"][:], host["known"][:], host["starts"][:] = 0, 0, 0, 0
-            host["slots"][len(begun) :], host["sources"][len(begun) :] = self._spare, self._silent
-            for row, (stream, first, tokens) in enumerate(begun):
-                host["slots"][row], host["sources"][row], host["starts"][row] = stream.slot, stream.source, first
-                host["tokens"][row, : len(tokens)], host["known"][row] = tokens, len(tokens)
-                prompt = stream.prefix_mel[first : first + self._chunk].numpy()
-                host["cond"][row, : len(prompt)] = prompt
-                host["speakers"][row] = stream.speaker.numpy()
+            host["cond"][:], host["tokens"][:], host["known"][count:], host["starts"][count:] = 0, 0, 0, 0
+            host["slots"][count:], host["sources"][count:] = self._spare, self._silent
+            host["slots"][:count] = [stream.slot for stream, _, _ in begun]
+            host["sources"][:count] = [stream.source for stream, _, _ in begun]
+            host["starts"][:count] = [first for _, first, _ in begun]
+            host["known"][:count] = [len(tokens) for _, _, tokens in begun]
+            for cond, ids, speaker, (stream, first, tokens) in zip(
+                host["cond"], host["tokens"], host["speakers"], begun, strict=False
+            ):
+                ids[: len(tokens)], speaker[:] = tokens, stream.speaker.numpy()
+                if first < stream.prompt_frames:
+                    prompt = stream.prefix_mel[first : first + self._chunk].numpy()
+                    cond[: len(prompt)] = prompt
                 self._leave_source(stream)
             start.inputs.send()
             start.run()

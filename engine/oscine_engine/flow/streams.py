@@ -109,8 +109,8 @@ class FlowStreams(ABC):
         """
         if stream.last or stream.closed:
             raise InvalidInput("the stream has ended and takes no more tokens; open a new one")
-        wrong = next((token for token in tokens if not 0 <= token < self.config.vocab_size), None)
-        if wrong is not None:
+        if tokens and not 0 <= min(tokens) <= max(tokens) < self.config.vocab_size:
+            wrong = next(token for token in tokens if not 0 <= token < self.config.vocab_size)
             raise InvalidInput(f"speech token {wrong} is outside 0 to {self.config.vocab_size - 1}")
         if self._known_frames(stream) // self.config.token_mel_ratio + len(tokens) > self.max_tokens:
             raise InvalidInput(

@@ -19,7 +19,7 @@ A sentence's last piece must be that long for its end to be faded whole.
 import numpy as np
 from numpy.typing import NDArray
 
-from oscine_engine.guards.levels import window_levels
+from oscine_engine.guards.levels import energy_at, window_energies
 
 Samples = NDArray[np.float32]
 
@@ -33,6 +33,7 @@ LONGEST_LEAD_S = 2.0
 LONGEST_TAIL_S = 1.0
 SILENT = 1e-4
 """Samples closer to zero than this (-80 dBFS) start and stop without a click."""
+_NONE = np.zeros(0, np.float32)
 
 
 class Edges:
@@ -43,19 +44,19 @@ class Edges:
     """
 
     def __init__(self, sample_rate: int, silence_db: float, *, trim: bool = True) -> None:
-        self._silence_db = silence_db
         self._trim = trim
         self._window = round(WINDOW_S * sample_rate)
+        self._silence = energy_at(silence_db, self._window)
         self._lead = round(LEAD_S * sample_rate)
         self._pause = round(PAUSE_S * sample_rate)
         self._longest_lead = round(LONGEST_LEAD_S * sample_rate)
         self._longest_tail = round(LONGEST_TAIL_S * sample_rate)
         rise = (np.arange(round(FADE_S * sample_rate)) + 0.5) / round(FADE_S * sample_rate)
         self._rise = (0.5 - 0.5 * np.cos(np.pi * rise)).astype(np.float32)
-        self._kept = np.zeros(0, np.float32)
+        self._kept = _NONE
         self._kept_from = 0
         """Position of the first sample of `_kept`: what has come in and not gone out."""
-        self._unjudged = np.zeros(0, np.float32)
+        self._unjudged = _NONE
         """The last samples that came in, less than a window of them."""
         self._sound_end = 0
         """Where the last window with sound ends."""
@@ -73,11 +74,12 @@ class Edges:
         return self._start is not None
 
     def push(self, samples: Samples, last: bool, *, after: int | None = None) -> Samples:
-        """Take samples, and let out those that are due; all that stay with `last`.
+        """Take samples, and let out those that are due; all that stay with `last`. They may be those that came, and
+        not copies.
 
         after: the `pause` of the sentence before, None for a first one; it counts until the first samples come out.
         """
-        self._kept = np.concatenate((self._kept, samples))
+        self._kept = np.concatenate((self._kept, samples)) if len(self._kept) else samples
         end = self._kept_from + len(self._kept)
         self._judge(samples, end, last)
         if self._start is None and not self._begin(end, last, after):
@@ -86,17 +88,29 @@ class Edges:
 
     def _judge(self, samples: Samples, end: int, last: bool) -> None:
         """Look at the windows that are now whole, and with `last` at what is left."""
-        fresh = np.concatenate((self._unjudged, samples))
-        starts = range(end - len(fresh), end, self._window)
-        levels = window_levels(fresh, self._window)
-        self._unjudged = fresh[len(levels) * self._window :]
-        if last and len(self._unjudged):
-            levels = np.append(levels, window_levels(self._unjudged, len(self._unjudged)))
-        sound = np.flatnonzero(levels > self._silence_db)
+        window, position = self._window, end - len(samples)
+        if begun := len(self._unjudged):
+            # The window that is begun, by itself: samples are many, and are looked at where they lie.
+            lacking = window - begun
+            self._unjudged = np.concatenate((self._unjudged, samples[:lacking]))
+            samples, position = samples[lacking:], position + lacking
+            if len(self._unjudged) == window:
+                self._hear(self._unjudged, window, position - window)
+                self._unjudged = _NONE
+        if len(samples):
+            whole = len(samples) // window * window
+            self._hear(samples[:whole], window, position)
+            self._unjudged = samples[whole:].copy()
+        if last and (left := len(self._unjudged)):
+            self._hear(self._unjudged, left, end - left)
+
+    def _hear(self, samples: Samples, size: int, position: int) -> None:
+        """Note which windows of that size are sound; the first one lies at `position`."""
+        sound = np.flatnonzero(window_energies(samples, size) > self._silence * (size / self._window))
         if len(sound):
-            self._sound_end = min(end, starts[sound[-1]] + self._window)
+            self._sound_end = position + size * (int(sound[-1]) + 1)
             if self._first_sound is None:
-                self._first_sound = starts[sound[0]]
+                self._first_sound = position + size * int(sound[0])
 
     def _begin(self, end: int, last: bool, after: int | None) -> bool:
         """Settle where the output starts; false while that is open."""
@@ -127,22 +141,30 @@ class Edges:
         return min(end, max(kept, end - self._longest_tail))
 
     def _let_out(self, until: int, end: int, last: bool) -> Samples:
-        out = self._kept[: max(0, until - self._kept_from)].copy()
+        out = self._kept[: max(0, until - self._kept_from)]
         position = self._kept_from
         self._drop_before(position + len(out))
         assert self._start is not None
         if self._fade_in and position < self._start + len(self._rise):
-            gains = self._rise[position - self._start :][: len(out)]
-            out[: len(gains)] *= gains
+            out = _faded(out, self._rise[position - self._start :][: len(out)], 0)
         if last:
             self.tail_cut = len(self._kept)
-            self._kept = self._kept[:0]
+            self._kept = _NONE
             if len(out) and (self.tail_cut or abs(float(out[-1])) > SILENT):
                 gains = self._rise[::-1][-len(out) :]
-                out[len(out) - len(gains) :] *= gains
+                out = _faded(out, gains, len(out) - len(gains))
         self.pause = max(0, self._kept_from - max(self._sound_end, self._start))
         return out
 
     def _drop_before(self, position: int) -> None:
-        self._kept = self._kept[position - self._kept_from :]
+        # A view of nothing would keep what it was cut from.
+        left = self._kept[position - self._kept_from :]
+        self._kept = left if len(left) else _NONE
         self._kept_from = position
+
+
+def _faded(samples: Samples, gains: Samples, at: int) -> Samples:
+    """A copy with `gains` on the samples from `at` on."""
+    out = samples.copy()
+    out[at : at + len(gains)] *= gains
+    return out

@@ -128,47 +128,18 @@ class SegmentGuard:
         if self._silence.passes(speech_id):
             self._passed.append(len(self._ids))
 
-    def goes_on(self, ids: list[int]) -> list[int] | None:
-        """As `said`, in a fraction of its time, for a sentence that has not ended: None if there is more to look at.
-
-        Then `said` is to be asked. Mostly there is not: new ids are neither silent nor such as were said of late.
-        """
-        mine, passed = self._ids, self._passed
-        count = len(mine)
-        if self._cleared != count or self._given != len(passed):
-            return None
-        new = ids[count:]
-        last_said, silent = self._last_said, self.rules.silent_ids
-        for speech_id in new:
-            count += 1
-            if speech_id in silent or count - last_said.get(speech_id, -LONGEST_PERIOD) <= LONGEST_PERIOD:
-                return None
-            mine.append(speech_id)
-            passed.append(count)
-            last_said[speech_id] = self._cleared = count
-            self._suspected = None
-            self._silence.run = 0
-        self._given = len(passed)
-        return new
+    @property
+    def heard(self) -> int:
+        """Ids that it was told of."""
+        return len(self._ids)
 
     def said(self, ids: Sequence[int], *, text: Sequence[int] = (), done: bool, capped: bool) -> Said:
         """All ids said so far, for all the target's text ids so far; `done`, `capped`: the stream's, with these ids."""
-        for count in range(len(self._ids) + 1, len(ids) + 1):
-            speech_id = ids[count - 1]
-            before = self._last_said.get(speech_id, -LONGEST_PERIOD)
-            self._note(speech_id)
-            # What was not said for so long closes no circle: mostly `looping` need not be asked.
-            loop = looping(self._ids[-LOOKED_AT:]) if count - before <= LONGEST_PERIOD else Loop.NONE
-            if loop is Loop.NONE:
-                self._suspected = None
-            elif self._suspected is None:
-                self._suspected = count
-            if loop is Loop.CERTAIN and not self._asked_for(count, text):
-                return Said([], self._again("it repeated itself", self._cleared))
-            if self._silence.run > LONGEST_SILENCE_S * self.rules.id_rate:
-                return Said([], self._again("it fell silent", self._passed[-1]))
-            if loop is Loop.NONE or count - self._cleared > HELD_IDS:
-                self._cleared = count
+        self._pass(ids)
+        while len(self._ids) < len(ids):
+            if (verdict := self._judge(ids[len(self._ids)], text)) is not None:
+                return Said([], verdict)
+            self._pass(ids)
         if capped and len(ids) >= SHORT_IDS and 2 * echo(text) <= len(text):
             return Said([], RunAway(f"a sentence did not end within {len(ids)} speech ids; {ADVICE}"))
         if done:
@@ -176,6 +147,40 @@ class SegmentGuard:
         new = [self._ids[count - 1] for count in self._passed[self._given :] if count <= self._cleared]
         self._given += len(new)
         return Said(new, None)
+
+    def _pass(self, ids: Sequence[int]) -> None:
+        """Take those of the new ids, up to the first other one, that are neither silent nor such as were said of late:
+        mostly this is all there is to do."""
+        last_said, silent = self._last_said, self.rules.silent_ids
+        before = count = len(self._ids)
+        for speech_id in ids[before:]:
+            if speech_id in silent or count - last_said.get(speech_id, -LONGEST_PERIOD) < LONGEST_PERIOD:
+                break
+            count += 1
+            last_said[speech_id] = count
+        if count > before:
+            self._ids += ids[before:count]
+            self._passed += range(before + 1, count + 1)
+            self._cleared, self._suspected, self._silence.run = count, None, 0
+
+    def _judge(self, speech_id: int, text: Sequence[int]) -> Verdict:
+        """Take the next id, by all rules."""
+        before = self._last_said.get(speech_id, -LONGEST_PERIOD)
+        self._note(speech_id)
+        count = len(self._ids)
+        # What was not said for so long closes no circle: mostly `looping` need not be asked.
+        loop = looping(self._ids[-LOOKED_AT:]) if count - before <= LONGEST_PERIOD else Loop.NONE
+        if loop is Loop.NONE:
+            self._suspected = None
+        elif self._suspected is None:
+            self._suspected = count
+        if loop is Loop.CERTAIN and not self._asked_for(count, text):
+            return self._again("it repeated itself", self._cleared)
+        if self._silence.run > LONGEST_SILENCE_S * self.rules.id_rate:
+            return self._again("it fell silent", self._passed[-1])
+        if loop is Loop.NONE or count - self._cleared > HELD_IDS:
+            self._cleared = count
+        return None
 
     def _asked_for(self, count: int, text: Sequence[int]) -> bool:
         """The loop has not lasted longer than the repetition in its text may take."""

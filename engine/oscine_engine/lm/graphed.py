@@ -324,7 +324,6 @@ class GraphedLM(LMRunner):
                     stream.plain = True
                 stream.length += count
                 stream.tokens += ids
-                stream.machine.ran(ids)
             else:
                 ids = self._judge(stream, ids[:-count], draws - 1)
             said.append(ids)

@@ -30,7 +30,7 @@ class LMStream:
         limit: int | None,
         drawing: Drawing | None = None,
     ) -> None:
-        self.machine = Interleaver(layout, prompt, interleaved=mode == "interleaved", limit=limit)
+        self._machine = Interleaver(layout, prompt, interleaved=mode == "interleaved", limit=limit)
         self.seed = seed
         self.drawing = drawing
         self.tokens: list[int] = []
@@ -40,6 +40,14 @@ class LMStream:
         self.plain = False
         self.failure: InternalError | None = None
         self.closed = False
+
+    @property
+    def machine(self) -> Interleaver:
+        """What is fed and may be said. It hears what a `plain` stream says when it is asked for: mostly it is not."""
+        machine = self._machine
+        if machine.said < len(self.tokens):
+            machine.ran(self.tokens[machine.said :])
+        return machine
 
     def add_text(self, ids: Sequence[int]) -> None:
         """Append target text ids, in any pieces. Raises ValueError after `end_text`."""
@@ -106,5 +114,5 @@ class LMStream:
             state = "is closed" if self.closed else f"has said {len(self.tokens)} ids"
             raise ValueError(f"cannot go back to {keep} ids: the stream {state}")
         kept = self.tokens[:keep]
-        self.machine, self.length = self.machine.rewound(kept)
+        self._machine, self.length = self.machine.rewound(kept)
         self.tokens, self.seed, self.failure = kept, seed, None

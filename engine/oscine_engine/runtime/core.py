@@ -7,6 +7,7 @@ which `Stages` allows; whoever raises alone is at fault.
 """
 
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -35,7 +36,7 @@ from oscine_engine.scheduler.costs import CostModel
 from oscine_engine.scheduler.demand import Demand
 from oscine_engine.scheduler.policy import RULES, pick, pick_beside
 from oscine_engine.scheduler.start import DELIVERY_S, release
-from oscine_engine.scheduler.views import Stage, StreamView, Tick, on
+from oscine_engine.scheduler.views import Stage, StreamView, Tick
 
 log = logging.getLogger(__name__)
 
@@ -283,6 +284,9 @@ class Core:
         return [stream.view for stream in self.streams]
 
     def _look(self, stream: Stream, now: float) -> None:
+        if (fault := self.stages.catch_up(stream.lane)) is not None:
+            self.end(stream, fault)
+            return
         listener, progress = stream.listener, stream.progress
         prospect = self.stages.prospect(stream.lane)
         working = bool(prospect.ready)
@@ -355,16 +359,18 @@ class Core:
             if isinstance(outcome, int):
                 view = stream.view
                 if not reading:
-                    stream.view = on(view, 0, outcome)
+                    view.euler_left -= outcome
                 elif view.ids_left:
-                    stream.view = on(view, outcome, 0)
+                    view.ids_left -= outcome
                 continue
             self._touch(stream)
-            if stage is Stage.LM and not stream.read:
+            if reading and not stream.read:
                 self._note_read(stream, began)
             if outcome is not None:
-                with self._blaming(stream, f"the {stage.name.lower()} stage failed"):
+                try:
                     self._note(stream, outcome)
+                except Exception as error:
+                    self._blame(stream, f"the {stage.name.lower()} stage failed", error)
         if building:
             for stream in self.streams:
                 if id(stream.lane.voice) in building:
@@ -439,7 +445,8 @@ class Core:
                 self._sound(stream, outcome)
 
     def _sound(self, stream: Stream, samples: NDArray[np.float32]) -> None:
-        if not np.isfinite(samples).all():
+        # Squares of finite samples add up to a finite number: they are at most 1.
+        if not math.isfinite(samples @ samples):
             sent = (stream.listener.sent + stream.held_samples) / self._rate
             raise InternalError(f"the audio is not finite after {sent:.2f} s")
         segment = stream.lane.segments[0]
@@ -556,8 +563,11 @@ class Core:
         """An error in here is this stream's own."""
         try:
             yield
-        except OscineError as error:
-            self.end(stream, error)
         except Exception as error:
-            log.exception("%s; the stream ends", what)
-            self.end(stream, InternalError(f"{what}: {error}"))
+            self._blame(stream, what, error)
+
+    def _blame(self, stream: Stream, what: str, error: Exception) -> None:
+        if not isinstance(error, OscineError):
+            log.error("%s; the stream ends", what, exc_info=error)
+            error = InternalError(f"{what}: {error}")
+        self.end(stream, error)

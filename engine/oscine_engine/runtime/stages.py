@@ -99,15 +99,18 @@ class Stages:
         """The most that a chunk makes sound: itself, and what was held back of the one before."""
 
     def prospect(self, lane: Lane) -> Prospect:
-        """What `lane` could do now, and how long that stays so (`Lane.calm`).
+        """What `lane`, which has caught up, could do now, and how long that stays so (`Lane.calm`).
 
         Runs for every stream that a tick moved on to something else, so it is kept short.
         """
         voice, segment = lane.voice, lane.solving
         mask, rows, build = 0, 1, 0
         if (reading := lane.reading) is not None:
-            mask, rows, lane.read = LM, reading.lm.num_ready, reading
-            lane.calm = reading.ahead_left - 1 if reading.lm.plain else -1
+            mask, lane.read = LM, reading
+            if reading.lm.plain:
+                lane.calm = reading.ahead_left - 1
+            else:
+                rows, lane.calm = reading.lm.num_ready, -1
         else:
             lane.calm = -1
         if voice.prefix is None:
@@ -129,11 +132,9 @@ class Stages:
                 steps, frames = self.flow.n_timesteps, self._chunk_frames
                 context = voice.prompt_frames + segment.frames + frames
                 if have >= self._wanted or (segment.complete and have > 0 and segment.given):
+                    # Others may take the pages that it would begin with: then its tick leaves it out.
                     if not build and self._room(lane, segment):
                         mask |= FLOW
-                    if flow is None or self._own_pages(lane, flow) >= segment.promised:
-                        # Others may take the pages that it would begin with.
-                        lane.calm = -1
                     frames = min(frames, self._ratio * have)
                 elif not segment.complete:
                     ids = self._wanted - have
@@ -243,31 +244,34 @@ class Stages:
     def read(self, lanes: Sequence[Lane], guesses: int | None = None) -> list[Heard]:
         """One language model step, with so many guesses, for every lane that has one to take."""
         segments = [lane.read if lane.calm >= 0 else lane.reading for lane in lanes]
-        self.lm.step([segment.lm for segment in segments if segment is not None], guesses)
+        said = iter(self.lm.step([segment.lm for segment in segments if segment is not None], guesses))
         outcomes: list[Heard] = []
         for lane, segment in zip(lanes, segments, strict=True):
             if segment is None:
                 outcomes.append(None)
-            elif segment.lm.plain and (ids := segment.guard.goes_on(segment.lm.tokens)) is not None:
-                # Most streams in most steps: in few words, since it is done for each of them.
-                segment.ids += ids
-                count = len(ids)
-                segment.given += count
+            elif lane.calm >= (count := len(next(said))) and segment.lm.plain:
+                # Most streams in most steps. What was said is heard before anybody needs it: see `catch_up`.
                 lane.calm -= count
-                outcomes.append(count if lane.calm >= 0 else None)
+                outcomes.append(count)
             else:
                 lane.calm = -1
                 outcomes.append(_own(self._hear, segment))
         return outcomes
+
+    def catch_up(self, lane: Lane) -> OscineError | None:
+        """Hear what was said while the lane was calm; before its prospect is asked for. An error is the lane's own."""
+        segment = lane.read
+        if segment is None or segment.guard.heard == len(segment.lm.tokens):
+            return None
+        return _own(self._hear, segment)
 
     def _hear(self, segment: Segment) -> OscineError | None:
         """Take on what the language model has said since the last time."""
         lm = segment.lm
         if lm.failure is not None:
             return lm.failure
-        machine = lm.machine
-        done = machine.phase is Phase.DONE
-        said = segment.guard.said(lm.tokens, text=segment.text, done=done, capped=machine.capped)
+        done = not lm.plain and lm.machine.phase is Phase.DONE
+        said = segment.guard.said(lm.tokens, text=segment.text, done=done, capped=done and lm.capped)
         if isinstance(said.verdict, Retry):
             self._retry(segment, said.verdict)
             return None

@@ -13,7 +13,6 @@ from oscine_engine.runtime.lane import Lane, Segment
 from oscine_engine.runtime.listener import Listener
 from oscine_engine.scheduler.views import StreamView
 
-UNSEEN = StreamView(0.0, None, frozenset())
 STILL = Progress(working=False, answered=0)
 
 
@@ -37,7 +36,7 @@ class Stream:
     voice: ReadyVoice
     lane: Lane
     listener: Listener
-    view: StreamView = UNSEEN
+    view: StreamView = field(default_factory=lambda: StreamView(0.0, None, frozenset()))
     stale: bool = True
     writing: Segment | None = None
     begun: int = 0

@@ -85,20 +85,21 @@ def tightest(
     reading = read_rows = most_ids = euler_most = euler_sum = frames = 0
     upstream, sounding = 0.0, Stage.VOCODER
     for count, view in enumerate(listening, 1):
-        _, dry_at, ready, ids, rows, euler, context, _, _ = view
+        dry_at = view.dry_at
         assert dry_at is not None
         if dry_at - all_s >= least:
             break
-        if sounding not in ready:
+        if sounding not in view.ready:
+            ids, euler = view.ids_left, view.euler_left
             if ids:
                 reading += 1
-                read_rows += rows - 1
+                read_rows += view.lm_rows - 1
                 if ids > most_ids:
                     most_ids = ids
             if euler > euler_most:
                 euler_most = euler
             euler_sum += euler
-            frames += euler * context
+            frames += euler * view.context_frames
             upstream = most_ids * id_table[reading] * lm_factor
             if read_rows:
                 upstream += (lm(reading + read_rows) - lm_table[reading]) * lm_factor
@@ -117,16 +118,10 @@ def tightest(
 def _at_most(streams: Sequence[StreamView], costs: CostModel) -> float:
     """Seconds that the demand of `streams`, which are some, cannot exceed."""
     count = len(streams)
-    ids = euler = frames = longest_read = 0
-    for _, _, _, ids_left, lm_rows, euler_left, context_frames, _, _ in streams:
-        if ids_left > ids:
-            ids = ids_left
-        if lm_rows > longest_read:
-            longest_read = lm_rows
-        if euler_left > euler:
-            euler = euler_left
-        if context_frames > frames:
-            frames = context_frames
+    ids = max([view.ids_left for view in streams])
+    euler = max([view.euler_left for view in streams])
+    frames = max([view.context_frames for view in streams])
+    longest_read = max([view.lm_rows for view in streams])
     lm, flow, vocoder = costs.correction
     total = costs.vocoder(count) * vocoder
     read_s = costs.lm(count * longest_read) - costs.lm(1) if longest_read > 1 else 0.0

@@ -127,6 +127,13 @@ class _Batch:
         self._context_s = costs.context_s if stage is Stage.FLOW else 0.0
         self._rows = self._context = 0
 
+    def lead(self, place: int) -> None:
+        """Begin with this one, which is ready, whatever it costs."""
+        view = self._views[place]
+        self.members.append(place)
+        self._rows, self._context = view.lm_rows if self.stage is Stage.LM else 1, view.context_frames
+        self.seconds = (self._curve(self._rows) + self._context_s * self._context) * self._factor
+
     def fill(self, places: Sequence[int], limit_s: float = math.inf, price: float = math.inf) -> None:
         """Add those ready, in this order, until the tick would take longer than `limit_s`.
 
@@ -185,7 +192,7 @@ def _for_first(
 def _for_ahead(views: Sequence[StreamView], listening: Sequence[int], costs: CostModel, rules: Rules) -> _Batch:
     """`listening` by deadline."""
     batch = _Batch(views, max(views[listening[0]].ready), costs)
-    batch.fill(listening[:1])
+    batch.lead(listening[0])
     batch.fill(listening[1:], rules.longest_tick_s)
     return batch
 

@@ -1,5 +1,6 @@
 """What the scheduler knows of a stream, and what it answers: plain data, times in seconds of one monotonic clock."""
 
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -12,8 +13,10 @@ class Stage(IntEnum):
     VOCODER = 2
 
 
-class StreamView(NamedTuple):
-    """One stream at one moment. A tuple, since one is made for every stream that a tick moves.
+@dataclass(slots=True)
+class StreamView:
+    """One stream at one moment. A tick that only says ids or makes an Euler step changes `ids_left` or `euler_left` of
+    those it moves, and nothing else: most streams in most ticks.
 
     arrived: since when it waits for its first packet (it had the text to start).
     dry_at: when its listener runs out of sound, None while nothing plays (before the first packet, or after a wait for
@@ -36,17 +39,6 @@ class StreamView(NamedTuple):
     context_frames: int = 0
     chunk_s: float = 1.0
     held_s: float = 0.0
-
-
-def on(view: StreamView, ids: int, steps: int) -> StreamView:
-    """The view once so many of the ids left were said and Euler steps made, and nothing else changed."""
-    arrived, dry_at, ready, ids_left, rows, euler_left, context, chunk_s, held_s = view
-    fields = (arrived, dry_at, ready, ids_left - ids, rows, euler_left - steps, context, chunk_s, held_s)
-    # Straight to what a named tuple is made by: this runs for every stream of every tick.
-    return _new(StreamView, fields)
-
-
-_new = tuple.__new__
 
 
 class Tick(NamedTuple):

@@ -1,4 +1,4 @@
-"""The vocoder for a GPU: a batch is one copy, one launch and one wait, and every stream's past a row of tables.
+"""The vocoder for a GPU: a batch is one launch and one wait, and every stream's past a row of tables.
 
 Batches are filled up to 1, 2, 4 ... streams and to the next of a few lengths; longer waits go through in pieces. Rows
 that only fill up decode a frame of a spare slot.
@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from oscine_engine.runtime.graphs import Graphs, Inputs, Outputs, Step
+from oscine_engine.runtime.graphs import Graphs, Outputs, Pulled, Step
 from oscine_engine.runtime.kernels.vocoder import Batch, Gain
 from oscine_engine.runtime.pages import PoolExhausted
 from oscine_engine.vocoder.network import HiFT
@@ -32,7 +32,7 @@ class _Tick:
         config = runner.network.config
         ahead = config.conv_pre_look_right
         self.frames = frames
-        self.inputs = Inputs(
+        self.inputs = Pulled(
             {
                 "mel": ((size, frames + ahead, config.in_channels), torch.float32),
                 "slots": ((size,), torch.int64),
@@ -43,19 +43,22 @@ class _Tick:
             },
             runner.device,
         )
+        given = self.inputs.host
+        self.mel, self.slots, self.counts = given["mel"], given["slots"], given["counts"]
+        self.decoded, self.starts, self.last = given["decoded"], given["starts"], given["last"]
         samples = frames * config.samples_per_frame + config.istft.n_fft // 2
         self.outputs = Outputs({"wave": ((size, samples), torch.float32)}, runner.device)
+        self.wave = self.outputs.host["wave"]
         self._runner = runner
         self.run: Step = self._step
 
     def capture(self, graphs: Graphs, spare: int) -> None:
-        host = self.inputs.host
-        host["mel"][:], host["slots"][:], host["counts"][:], host["decoded"][:] = 0, spare, 1, 1
-        host["starts"][:], host["last"][:] = False, False
-        self.inputs.send()
+        self.mel[:], self.slots[:], self.counts[:], self.decoded[:] = 0, spare, 1, 1
+        self.starts[:], self.last[:] = False, False
         self.run = graphs.capture(self._step)
 
     def _step(self) -> None:
+        self.inputs.pull()
         self._runner.compute(self.inputs.device, self.frames, self.outputs.device["wave"])
         self.outputs.fetch()
 
@@ -85,6 +88,7 @@ class GraphedVocoder(VocoderRunner):
         self._edges = Edges(self.network, self._noise, self._stack.width, gain)
         self._exact = torch.zeros(slots + 1, self._pitch.size, dtype=torch.float64, device=self.device)
         self._wide = torch.zeros(slots + 1, self._edges.size, device=self.device)
+        self._hop, self._half = config.samples_per_frame, config.istft.n_fft // 2
         self._dtype = dtype
         self._free = deque(range(slots))
         self._graphs = Graphs(self.device)
@@ -108,9 +112,6 @@ class GraphedVocoder(VocoderRunner):
     def _tick(self, streams: int, frames: int) -> _Tick:
         return self._ticks[1 << (streams - 1).bit_length(), next(length for length in LENGTHS if frames <= length)]
 
-    def open(self) -> VocoderStream:
-        return VocoderStream.empty(self.network.config.in_channels, torch.device("cpu"))
-
     def phase(self, stream: VocoderStream) -> Tensor:
         """The running phase of a stream's harmonics, in turns a sample: float64 [H]."""
         return self._pitch.phase(self._exact[stream.slot])
@@ -119,18 +120,10 @@ class GraphedVocoder(VocoderRunner):
         """The launch alone of such a step, again and again: to time it. The streams it last ran for are spoilt."""
         return self._tick(streams, frames).run
 
-    def _receive(self, place: int, stream: VocoderStream, mel: Tensor, last: bool) -> Row:
-        # NumPy joins arrays of this size in a fraction of torch's time.
-        waiting = np.concatenate((stream.pending.numpy(), mel.numpy()))
-        ahead = 0 if last else self.network.config.conv_pre_look_right
-        return Row(place, stream, torch.from_numpy(waiting), len(waiting) - ahead, last)
-
     def finish(self, row: Row, wave: Samples) -> Samples:
         """Cut out what is new; a copy, since the next step writes to where it lies."""
-        config = self.network.config
-        half = config.istft.n_fft // 2
-        end = row.count * config.samples_per_frame + (half if row.last else 0)
-        return wave[half if row.stream.decoded == 0 else 0 : end].copy()
+        end = row.frames * self._hop + (self._half if row.last else 0)
+        return wave[self._half if row.stream.decoded == 0 else 0 : end].copy()
 
     def _decode(self, rows: list[Row]) -> list[Samples]:
         most, longest = self._sizes[-1], LENGTHS[-1]
@@ -138,7 +131,7 @@ class GraphedVocoder(VocoderRunner):
         waiting = list(enumerate(rows))
         while waiting:
             batch, waiting = waiting[:most], waiting[most:]
-            parts = [row if row.count <= longest else row.head(longest) for _, row in batch]
+            parts = [row if row.frames <= longest else row.head(longest) for _, row in batch]
             for (place, row), part, wave in zip(batch, parts, self._launch(parts), strict=True):
                 pieces[place].append(self.finish(part, wave))
                 self._advance(part)
@@ -147,26 +140,24 @@ class GraphedVocoder(VocoderRunner):
         return [part[0] if len(part) == 1 else np.concatenate(part) for part in pieces]
 
     def _launch(self, rows: Sequence[Row]) -> list[Samples]:
-        tick = self._tick(len(rows), max(row.count for row in rows))
-        host, count = tick.inputs.host, len(rows)
-        for index, row in enumerate(rows):
+        frames = [row.frames for row in rows]
+        tick, count = self._tick(len(rows), max(frames)), len(rows)
+        for mel, row in zip(tick.mel, rows, strict=False):
             if row.stream.slot < 0:
                 row.stream.slot = self._take(row.stream)
-            mel, held = row.mel.numpy(), min(len(row.mel), host["mel"].shape[1])
-            host["mel"][index, :held], host["mel"][index, held:] = mel[:held], 0
-        host["slots"][:count], host["slots"][count:] = [row.stream.slot for row in rows], self._spare
-        host["counts"][:count], host["counts"][count:] = [row.count for row in rows], 1
-        host["decoded"][:count], host["decoded"][count:] = [row.stream.decoded for row in rows], 1
-        host["starts"][:count], host["starts"][count:] = [row.stream.decoded == 0 for row in rows], False
-        host["last"][:count], host["last"][count:] = [row.last for row in rows], False
-        tick.inputs.send()
+            held = min(len(row.mel), len(mel))
+            mel[:held], mel[held:] = row.mel[:held], 0
+        tick.slots[:count], tick.slots[count:] = [row.stream.slot for row in rows], self._spare
+        tick.counts[:count], tick.counts[count:] = frames, 1
+        tick.decoded[:count], tick.decoded[count:] = [row.stream.decoded for row in rows], 1
+        tick.starts[:], tick.last[:count], tick.last[count:] = tick.decoded == 0, [row.last for row in rows], False
         tick.run()
         self._graphs.mark()
         self._graphs.wait()
-        return list(tick.outputs.host["wave"][:count])
+        return list(tick.wave[:count])
 
     def _advance(self, row: Row) -> None:
-        row.stream.decoded += row.count
+        row.stream.decoded += row.frames
         if row.last:
             row.stream.freed()
 

@@ -137,7 +137,7 @@ def test_an_idle_device_starts_at_once() -> None:
 def test_a_busy_one_waits_for_the_next_chunk() -> None:
     busy = [playing(0.3)] * 100
     assert not release(HELD, busy, NOW, COSTS)
-    assert release(HELD._replace(held_s=1.32), busy, NOW, COSTS)
+    assert release(replace(HELD, held_s=1.32), busy, NOW, COSTS)
 
 
 def test_listeners_due_later_do_not_matter() -> None:
@@ -145,16 +145,16 @@ def test_listeners_due_later_do_not_matter() -> None:
 
 
 def test_nothing_is_held_for_want_of_text_or_at_the_end() -> None:
-    assert release(HELD._replace(ready=frozenset()), [playing(0.1)] * 500, NOW, COSTS)
+    assert release(replace(HELD, ready=frozenset()), [playing(0.1)] * 500, NOW, COSTS)
 
 
 def test_nothing_is_held_beyond_patience() -> None:
-    assert release(HELD._replace(arrived=NOW - 2.0), [playing(0.1)] * 500, NOW, COSTS)
+    assert release(replace(HELD, arrived=NOW - 2.0), [playing(0.1)] * 500, NOW, COSTS)
 
 
 @given(views(), st.floats(0.02, 3.0), st.floats(0.02, 3.0))
 def test_with_fewer_others_a_start_is_never_later(streams: list[StreamView], one: float, other: float) -> None:
     """Taking streams away never holds a packet that would have gone out."""
-    view = HELD._replace(held_s=max(one, other))
+    view = replace(HELD, held_s=max(one, other))
     if release(view, streams, NOW, COSTS):
         assert release(view, [], NOW, COSTS)
