@@ -130,7 +130,13 @@ def mounted(server: Server, folder: Path) -> Iterator[None]:
     weed = program()
     assert weed is not None
     folder.mkdir(parents=True)
-    command = [weed, "-logtostderr=true", "mount", f"-filer=127.0.0.1:{server.ports['filer']}", f"-dir={folder}"]
+    command = [
+        weed,
+        "-logtostderr=true",
+        "mount",
+        f"-filer=127.0.0.1:{server.ports['filer']}.{server.ports['filer.grpc']}",
+        f"-dir={folder}",
+    ]
     command += [f"-filer.path=/{folder.parent.name}", f"-cacheDir={folder.parent}/cache-{folder.name}"]
     with (folder.parent / f"{folder.name}.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)

@@ -29,6 +29,8 @@ log = logging.getLogger("oscine_service.storage")
 POLL_S = 0.5
 ALL_S = 30.0
 """All records are looked through so often, whatever was told: a writer may have been killed before it told."""
+AGAIN_S = 5.0
+"""Likewise while there are voices that could not be copied."""
 TIDY_S = 3600.0
 TOLD_S = 5.0
 """The service is told at least so often that all is well."""
@@ -56,8 +58,8 @@ class Watch:
                     # Sooner than a look through all: others may have changed something too, but seldom.
                     self._mirror.renew([whose])
                 looked = self._mirror.look()
-                self._seen = None if looked.failed else change
-                self._all_at = now + random.uniform(0.8, 1.2) * ALL_S
+                self._seen = change
+                self._all_at = now + random.uniform(0.8, 1.2) * (AGAIN_S if looked.failed else ALL_S)
             if now >= self._tidy_at:
                 self._tidy()
                 self._tidy_at = now + random.uniform(0.8, 1.2) * TIDY_S

@@ -20,7 +20,7 @@ from oscine_service.storage.reports import Report
 log = logging.getLogger(__name__)
 
 PATIENCE_S = 5.0
-"""A service that has had all voices once waits so long for their source when it starts."""
+"""A service that starts waits so long for a source that does not answer, or fails."""
 _END_S = 5.0
 _AGAIN_S, _AGAIN_MOST_S = 1.0, 30.0
 
@@ -42,7 +42,7 @@ class Keeper:
         self._source, self._folder, self._complete = source, folder, complete
         self._last = Report(0, "")
         self._good_at: float | None = None
-        self._told = asyncio.Event()
+        self._told, self._good = asyncio.Event(), asyncio.Event()
         self._process: asyncio.subprocess.Process | None = None
 
     @property
@@ -58,16 +58,17 @@ class Keeper:
         """Wait until the copy is as the source is.
 
         Only a little where it was so once: an old copy is better than no service. Otherwise as long as copying takes;
-        then this raises StoreError for a source that cannot be read.
+        then this raises StoreError for a source that cannot be read, not even with the next attempts.
         """
+        if not self._complete:
+            await self._told.wait()
         try:
-            async with asyncio.timeout(PATIENCE_S if self._complete else None):
-                await self._told.wait()
+            async with asyncio.timeout(PATIENCE_S):
+                await self._good.wait()
         except TimeoutError:
+            if not self._complete:
+                raise StoreError(self._last.error) from None
             log.warning("%s has not answered yet; voices are served as they were last known", self._source)
-            return
-        if self._good_at is None and not self._complete:
-            raise StoreError(self._last.error)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -110,6 +111,7 @@ class Keeper:
             log.warning("shared voices are up to date again")
         if not report.error:
             self._good_at = time.monotonic()
+            self._good.set()
         self._last = report
         self._told.set()
 

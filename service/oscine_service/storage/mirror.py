@@ -29,6 +29,8 @@ class Mirror:
 
     def __init__(self, shared: SharedVoices, copy: Copy) -> None:
         self._shared, self._copy = shared, copy
+        self._bad: dict[Id, str] = {}
+        """Why voices could not be copied: told once, and tried again and again."""
 
     def look(self) -> Looked:
         """Compare all, and copy what differs. Raises StoreError where the source cannot be read at all, or is
@@ -52,10 +54,14 @@ class Mirror:
         owner, name = each
         try:
             if any(self._fetched(owner, name) for _ in range(_TURNS)):
+                self._bad.pop(each, None)
                 return True
-            log.warning("the shared voice %r cannot be copied: it changes all the time, or its arrays are gone", name)
+            reason = f"{name!r} changes all the time, or its arrays are gone"
         except StoreError as error:
-            log.warning("a shared voice cannot be copied: %s", error)
+            reason = str(error)
+        if self._bad.get(each) != reason:
+            self._bad[each] = reason
+            log.warning("a shared voice cannot be copied: %s", reason)
         return False
 
     def _fetched(self, owner: str, name: str) -> bool:

@@ -104,9 +104,15 @@ def test_one_bad_voice_keeps_no_other_one_from_being_copied(tmp_path: Path, capl
         shared.add(*voice(name))
     (tmp_path / "shared" / "voices" / "=" / "ann.json").write_text("{")
     next((tmp_path / "shared" / "arrays" / "=").glob("bob.*")).unlink()
-    assert Mirror(shared, copy).look() == Looked(1, 2)
+    mirror = Mirror(shared, copy)
+    assert mirror.look() == Looked(1, 2)
     assert [each.name for each in copy.list()] == ["cat"] and copy.complete
-    assert "'ann' is damaged" in caplog.text and "'bob' cannot be copied" in caplog.text
+    assert "'ann' is damaged" in caplog.text and "'bob' changes all the time, or its arrays are gone" in caplog.text
+    # Told once, and mended once it can be.
+    told = len(caplog.records)
+    assert mirror.look() == Looked(0, 2) and len(caplog.records) == told == 2
+    shared.add(*voice("ann"), replace_it=True)
+    assert mirror.look() == Looked(1, 1) and len(copy.list()) == 2
 
 
 def test_a_store_that_is_gone_is_not_taken_for_one_without_voices(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from oscine_engine.errors import StoreError, UnknownVoice
 from oscine_engine.voices.catalogue import Catalogue
 from oscine_engine.voices.shelf import Shelf
 from oscine_service.observe.shared_voices import SharedVoicesCollector
+from oscine_service.storage import keeping as keepers
 from oscine_service.storage.address import Address
 from oscine_service.storage.bucket import opened
 from oscine_service.storage.copy import Copy
@@ -77,7 +78,9 @@ async def test_a_keeper_that_is_killed_is_replaced(tmp_path: Path) -> None:
         assert keeper.pid not in (None, before)
 
 
-async def test_voices_outlast_their_server_on_each_machine(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_voices_outlast_their_server_on_each_machine(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A file system that goes, and comes back: what was copied is there, what is not is said, and then all is well."""
     shared_folder, copy = tmp_path / "shared", tmp_path / "copy"
     shared_folder.mkdir()
@@ -97,9 +100,11 @@ async def test_voices_outlast_their_server_on_each_machine(tmp_path: Path, caplo
         assert registry.get_sample_value("oscine_shared_voices") == 1
         assert (registry.get_sample_value("oscine_shared_voices_age_seconds") or 0) > 0
         assert names(Shelf(copy)) == ["ann"]
+    monkeypatch.setattr(keepers, "PATIENCE_S", 0.5)
     # A service that starts meanwhile has what was known; one that never knew anything does not start.
     async with keeping(address, copy) as keeper:
         await keeper.ready()
+    assert "as they were last known" in caplog.text
     shared_folder.rmdir()
     with pytest.raises(StoreError, match="is no folder; mount"):
         async with machines(address, tmp_path / "new"):
@@ -108,10 +113,17 @@ async def test_voices_outlast_their_server_on_each_machine(tmp_path: Path, caplo
     shared.remove("ann")
     async with machines(address, copy) as (keeper,):
         await has(Shelf(copy), [])
-        assert keeper.state.up
+        await until(up(keeper))
 
 
-def down(keeper: Keeper):  # type: ignore[no-untyped-def]
+def up(keeper: Keeper) -> Callable[[], Awaitable[bool]]:
+    async def so() -> bool:
+        return keeper.state.up
+
+    return so
+
+
+def down(keeper: Keeper) -> Callable[[], Awaitable[bool]]:
     async def so() -> bool:
         return not keeper.state.up
 
@@ -132,6 +144,7 @@ async def test_what_was_acknowledged_outlives_the_server_that_is_killed(
         shared = SharedVoices(opened(address))
         async with machines(address, tmp_path / "copy") as (keeper,):
             await asyncio.to_thread(shared.add, *voice("ann"))
+            await has(Shelf(tmp_path / "copy"), ["ann"])
             server.kill()
             with pytest.raises(StoreError, match="cannot be reached"):
                 await asyncio.to_thread(shared.add, *voice("bob"))

@@ -49,7 +49,7 @@ class Client:
             call = self.speech.Synthesize(iter([config(voice), *text("Good morning.")]), metadata=self.metadata)
             return sum(len(frame) for response in [each async for each in call] for frame in response.audio.frames) > 0
         except grpc.aio.AioRpcError as error:
-            if error.code() is not grpc.StatusCode.INVALID_ARGUMENT or voice not in (error.details() or ""):
+            if error.code() is not grpc.StatusCode.NOT_FOUND or voice not in (error.details() or ""):
                 raise
             return False
 
