@@ -18,6 +18,7 @@ BENCHMARKS = {
     "options": "error rates of speech at the speeds and drawn in the ways that may be asked for",
     "parity": "differences from recorded numbers of the original implementation",
     "quality": "errors, likeness, opinion and joins of speech, by voice and mode, in one table",
+    "ray_serve": "what Ray Serve adds in front of two units, and what is lost when one is drained or killed",
     "registration": "seconds from a recording to a voice that is kept",
     "repetition": "what sampling without regard to what was said costs: ids said again, loops",
     "resynthesis": "error rate of recordings that went through speech ids and back",

@@ -1,0 +1,1 @@
+"""Units as replicas of Ray Serve."""
