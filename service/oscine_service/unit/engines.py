@@ -62,6 +62,7 @@ class Engines:
         Raises Overloaded with the smallest of the hints when all that serve refuse.
         """
         refusals: list[Overloaded] = []
+        losses: list[Unavailable] = []
         asked: set[RemotePort] = set()
         while port := self._next(asked):
             asked.add(port)
@@ -69,13 +70,15 @@ class Engines:
                 return await port.open(options, deliver)
             except Overloaded as refusal:
                 refusals.append(refusal)
-            except Unavailable:
-                continue
+            except Unavailable as loss:
+                losses.append(loss)
         if refusals:
             raise min(refusals, key=lambda refusal: refusal.retry_after_s)
-        if full := [port for port in self._ports if port.serving]:
+        if full := [port for port in self._ports if port.serving and port not in asked]:
             raise refused(full, self._turns)
-        raise min((port.refusal for port in self._ports), key=_promise)
+        # One that was lost while it was asked may not have been missed yet, and then counts as serving.
+        gone = [port.refusal for port in self._ports if not port.serving]
+        raise min((*losses, *gone), key=_promise)
 
     def _next(self, asked: set[RemotePort]) -> RemotePort | None:
         """The least loaded that serves, has room and was not asked yet; the first of those that are alike.

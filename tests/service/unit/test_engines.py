@@ -11,15 +11,18 @@ from pathlib import Path
 import grpc
 import pytest
 
-from oscine_engine.errors import Cancelled, CheckpointError, Overloaded
+from oscine_engine.errors import Cancelled, CheckpointError, Overloaded, Unavailable
 from oscine_engine.events import Done
 from oscine_engine.port import PortEvent, StreamOptions
 from oscine_engine.settings import EngineSettings
+from oscine_proto.oscine.unit.v1.unit_pb2_grpc import EngineServiceStub
 from oscine_service.unit.attempt import Command
 from oscine_service.unit.control import Failed, write
 from oscine_service.unit.engines import Engines
 from oscine_service.unit.process import command
+from oscine_service.unit.remote import Connection
 from oscine_service.unit.states import State
+from oscine_service.unit.supervisor import Supervisor
 from oscine_service.unit.times import Times
 from tests.service.calls import Heard, config, converse, text
 from tests.service.unit.conftest import Running, running
@@ -136,6 +139,22 @@ async def test_an_engine_that_refuses_or_hangs_is_passed_over(model: Path) -> No
             return not first.quiet
 
         await until(answers)
+
+
+async def test_an_engine_that_is_lost_while_it_is_asked_is_not_called_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody has missed it yet, and there is nothing at the other end of the socket."""
+    monkeypatch.setattr(Supervisor, "quiet", False)
+    engines = Engines([engine(EngineSettings())])
+    port = engines.supervisors[0].port
+    async with grpc.aio.insecure_channel(f"unix:{tmp_path / 'nobody'}") as channel, asyncio.timeout(60):
+        stub = EngineServiceStub(channel)
+        port.connect(Connection(stub, 4, lambda: Unavailable("the engine was lost", 0.5)))
+        events: asyncio.Queue[PortEvent] = asyncio.Queue()
+        with pytest.raises(Unavailable, match="the engine was lost") as lost:
+            await engines.open(StreamOptions("synthetic", 1), events.put_nowait)
+        assert lost.value.retry_after_s == 0.5 and port.serving
 
 
 async def test_an_engine_that_cannot_start_ends_the_start_of_all(model: Path) -> None:
