@@ -27,6 +27,7 @@ docs/operations.md from the last time that each drill was recorded there, and ru
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import signal
@@ -42,7 +43,18 @@ from bench.drills.catalogue import DRILLS, Drill
 from bench.figures import host
 
 RESULTS = Path(__file__).parents[1] / "results" / "drills.jsonl"
-WALLS = ("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
+WALLS = (
+    "setpriv",
+    "--pdeathsig",
+    "KILL",
+    "unshare",
+    "--mount",
+    "--net",
+    "--pid",
+    "--fork",
+    "--kill-child",
+    "--mount-proc",
+)
 PUT_BACK_S = 30.0
 FAILED, NOT_ALL = 1, 2
 
@@ -70,12 +82,18 @@ def _run(command: Sequence[str], limit_s: float) -> str:
         try:
             return f"ended with status {process.wait(limit_s)} before it had found anything"
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGTERM)
-        try:
-            process.wait(PUT_BACK_S)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-        return f"took longer than {limit_s:g} s and was ended"
+            return f"took longer than {limit_s:g} s and was ended"
+        finally:
+            _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """With all that it started, and with time to put back what it has changed."""
+    for name, patience in ((signal.SIGTERM, PUT_BACK_S), (signal.SIGKILL, None)):
+        if process.poll() is None:
+            os.killpg(process.pid, name)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(patience)
 
 
 def status(drills: Sequence[dict[str, Any]]) -> int:
@@ -124,6 +142,8 @@ def main() -> int:
     if options.table:
         print(table())
         return 0
+    # So that a drill ends with whoever ends this.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     told = []
     for drill in DRILLS:
         if drill.name in (options.only or names):

@@ -60,7 +60,8 @@ async def _flooded(found: Outcome, unit: Served, channel: grpc.aio.Channel, key:
         try:
             assert crowd.stdout is not None
             await crowd.stdout.readline()
-            began, news = time.monotonic(), []
+            began = time.monotonic()
+            news: list[Listener] = []
             while time.monotonic() - began < seconds - 1:
                 news.append(await Listener(stub, seed=10 + len(news), key=key).hear())
                 await asyncio.sleep(0.5)

@@ -6,6 +6,7 @@ import asyncio
 import math
 import time
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import grpc
 
@@ -18,6 +19,9 @@ from bench.model import TINY, model_directory
 from bench.served import Served, served
 from bench.soak_wire import Held
 from oscine_proto.oscine.v1.speech_pb2_grpc import SpeechServiceStub
+
+if TYPE_CHECKING:
+    from oscine_proto.oscine.v1.speech_pb2_grpc import SpeechServiceAsyncStub
 
 TIMES = 5
 MOST_PLACES = 8
@@ -96,11 +100,11 @@ async def _loaded(found: Outcome, unit: Served, channel: grpc.aio.Channel, secon
     }
 
 
-async def _client(stub: object, seen: Seen, seed: int, until: float) -> None:
+async def _client(stub: SpeechServiceAsyncStub, seen: Seen, seed: int, until: float) -> None:
     """One call after the other."""
     while time.monotonic() < until:
         seed += 1
-        call = await Listener(stub, SENTENCES, seed=seed).hear()  # type: ignore[arg-type]
+        call = await Listener(stub, SENTENCES, seed=seed).hear()
         if call.status == "RESOURCE_EXHAUSTED" and call.first is None:
             seen.refused_s.append(call.ended - call.asked)
             seen.unhinted += call.hint_ms is None

@@ -28,7 +28,7 @@ BEFORE_KILL = 2
 
 async def drill(short: bool) -> Outcome:
     found, draw = Outcome(), random.Random(0)
-    rounds = 1 if short else 3
+    rounds = 1 if short else 2
     recovered, told_s, keeper = [], [], None
     with tempfile.TemporaryDirectory(prefix="oscine-drill-") as folder:
         flags = (*MODEL_FLAGS, "--voices", folder)
@@ -64,7 +64,7 @@ async def _killed(
     engines = engines_of(unit.pid)
     async with connect(unit.grpc) as channel:
         keeper = keeper or await recorded(channel)
-        async with playing([Listener(SpeechServiceStub(channel), 40, seed=seed) for seed in range(2)]) as calls:
+        async with playing([Listener(SpeechServiceStub(channel), 12, seed=seed) for seed in range(2)]) as calls:
             for number in range(BEFORE_KILL):
                 await keeper.make(channel, f"v{turn}-{number}")
             making = asyncio.create_task(keeper.make(channel, f"v{turn}-open"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -53,9 +53,12 @@ def disk(mib: int) -> Iterator[SlowDisk]:
         if made.returncode:
             raise Skipped(f"no loop device can be had: {made.stderr.strip()}")
         device = made.stdout.strip()
-        undo.callback(subprocess.run, ["losetup", "--detach", device], check=True)
-        subprocess.run(["mount", device, str(mounted)], check=True)
-        undo.callback(subprocess.run, ["umount", "--lazy", str(mounted)], check=True)
+        try:
+            subprocess.run(["mount", device, str(mounted)], check=True)
+            undo.callback(subprocess.run, ["umount", "--lazy", str(mounted)], check=True)
+        finally:
+            # Takes effect when it is no longer mounted, even where nobody is left to say so.
+            subprocess.run(["losetup", "--detach", device], check=True)
         slow = SlowDisk(mounted, device)
         undo.callback(slow.slow, 0)
         yield slow
@@ -104,7 +107,7 @@ async def _slowed(found: Outcome, channel: grpc.aio.Channel, under: SlowDisk, se
     found.figures |= {"make_s": [round(quick_s, 2), *(round(each, 2) for each in slow_s)], "breaks_s": still}
 
 
-async def _made(making: object) -> float:
+async def _made(making: Awaitable[None]) -> float:
     began = time.monotonic()
-    await making  # type: ignore[misc]
+    await making
     return time.monotonic() - began
