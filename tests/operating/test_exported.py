@@ -83,6 +83,7 @@ def page(house: tuple[Served, Path]) -> Samples:
             found = read(answer.read().decode(), time.monotonic())
         if found.total("oscine_engine_segments_total") >= 1:
             return found
+        time.sleep(0.2)
     raise TimeoutError("the engine has not told what it did")
 
 
