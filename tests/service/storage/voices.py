@@ -14,11 +14,10 @@ def voice(name: str, owner: str = "", data: bytes | None = None, words: str = "h
     return StoredVoice(owner, name, "en", "", "", words, 1.0, time.time(), digest, len(data)), data
 
 
-def soon(true: Callable[[], bool], patience_s: float = 60.0) -> float:
-    """Wait until it is true; seconds that it took. Raises TimeoutError."""
+def soon(true: Callable[[], bool], patience_s: float = 60.0) -> None:
+    """Wait until it is true. Raises TimeoutError."""
     began = time.monotonic()
     while not true():
         if time.monotonic() > began + patience_s:
             raise TimeoutError("it did not become true")
         time.sleep(0.01)
-    return time.monotonic() - began
