@@ -29,6 +29,18 @@ install_torch() {
     fi
 }
 
+# Everything at the version that was tested, by hash; torch is there already.
+install_oscine() {
+    locks="-r deploy/locks/run.txt"
+    for extra in $(echo "$1" | tr , ' '); do
+        [ -e "deploy/locks/$extra.txt" ] || fail "there is no lock for the extra $extra: see deploy/locks"
+        locks="$locks -r deploy/locks/$extra.txt"
+    done
+    # shellcheck disable=SC2086 # a file each
+    install --require-hashes $locks
+    install --no-deps .
+}
+
 # When it first meets a GPU, Triton compiles one C file, its driver, and never another (from 3.8 on). It is compiled
 # here, and a script that takes a compiler's arguments hands it out: so the image needs no compiler.
 build_driver() {
@@ -78,7 +90,7 @@ slim() {
 
 case "${1:-}" in
 torch) install_torch "$2" ;;
-oscine) install ".${2:+[$2]}" ;;
+oscine) install_oscine "$2" ;;
 driver) build_driver ;;
 slim) slim ;;
 *) fail "usage: install.sh torch cpu|cuda | oscine EXTRAS | driver | slim" ;;
