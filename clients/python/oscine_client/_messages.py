@@ -43,8 +43,9 @@ _NAMES = {
     grpc.StatusCode.PERMISSION_DENIED: "forbidden",
 }
 
-_RESET = "RST_STREAM"
-"""In what grpc says of a call whose service is gone behind a proxy that is not; its rules call that INTERNAL."""
+_LOST = ("RST_STREAM", "Internal error from Core")
+"""In what grpc says, with INTERNAL, of a connection that was lost behind a proxy that is still there, or while the client
+wrote. A service that refuses waits until the client has heard it, and gives its refusal a name."""
 
 
 def config_message(config: Config) -> pb.SynthesizeConfig:
@@ -158,13 +159,14 @@ def error(failure: Any) -> errors.SpeechError:
     """Of a call that did not end with OK: grpc.RpcError, or grpc.aio.AioRpcError."""
     status: grpc.StatusCode = failure.code()
     told = dict(failure.trailing_metadata() or ())
-    if status is grpc.StatusCode.INTERNAL and not told and _RESET in (failure.details() or ""):
+    details = failure.details() or ""
+    if status is grpc.StatusCode.INTERNAL and not told and any(sign in details for sign in _LOST):
         return errors.Unavailable("the connection to the service was lost on the way: call again", "unavailable", 0.0)
     hint = told.get("retry-after-ms")
     # What is no refusal of the service's, such as a connection that is lost, has no name of its own.
     code = told.get("oscine-code") or _NAMES.get(status, status.name.lower())
     return _ERRORS.get(status, errors.SpeechError)(
-        failure.details() or status.name, str(code), None if hint is None else float(hint) / 1000
+        details or status.name, str(code), None if hint is None else float(hint) / 1000
     )
 
 
