@@ -48,8 +48,8 @@ LONGEST_S = 1.0
 """From the wish to speak until a unit has taken the call."""
 
 
-def faults(result: dict[str, Any]) -> list[str]:
-    """What is not as it must be."""
+def faults(result: dict[str, Any], longest_s: float = LONGEST_S) -> list[str]:
+    """What is not as it must be. longest_s: that a new call may wait for."""
     drained, killed, upgraded = result["drained"], result["killed"], result["upgraded"]
     found = [f"drained: {drained[name]} {name}" for name in ("lost", "refused") if drained[name]]
     if drained["status"] or any(upgraded["statuses"]):
@@ -66,7 +66,7 @@ def faults(result: dict[str, Any]) -> list[str]:
         found.append(f"upgraded: {upgraded['failed']}")
     for name in ("drained", "killed", "upgraded"):
         longest = result[name]["landing_s"]["max"]
-        if longest is None or longest > LONGEST_S:
+        if longest is None or longest > longest_s:
             found.append(f"{name}: a new call waited for {longest} s")
     if result["split"]:
         found.append(f"{result['split']} calls heard what no unit alone would have sent them")

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 TEXT = ("Play it", " again.")
 RETRYABLE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED)
-RESET = "RST_STREAM"
-"""In what grpc says of a call whose unit is gone behind a proxy that is still there; its rules call that INTERNAL."""
+LOST = ("RST_STREAM", "Internal error from Core")
+"""In what grpc says, with INTERNAL, of a unit that is gone behind a proxy that is not, and while the client wrote."""
 
 
 @cache
@@ -126,16 +126,19 @@ class Doors:
                     done = True
         except grpc.aio.AioRpcError as error:
             told, hint = error.details() or "", dict(error.trailing_metadata() or ()).get("retry-after-ms")
-            again = error.code() in RETRYABLE or (error.code() is grpc.StatusCode.INTERNAL and RESET in told)
+            again = error.code() in RETRYABLE or (
+                error.code() is grpc.StatusCode.INTERNAL and any(sign in told for sign in LOST)
+            )
             after = 0.0 if hint is None else float(hint) / 1000
             call.close(self.seconds, f"{error.code().name}: {told}", after if again else None)
         else:
             call.close(self.seconds, "" if done else "OK without done")
 
     async def _websocket(self, call: Call) -> None:
+        address = f"ws://{self.http}/v1/speech"
         start = {"type": "start", "seed": call.seed, "mode": "sentence", "format": {"encoding": "pcm16"}}
         try:
-            async with connect(f"ws://{self.http}/v1/speech", compression=None, proxy=None) as socket:
+            async with connect(address, compression=None, proxy=None, open_timeout=60) as socket:
                 for asked in (start, {"type": "text", "text": "".join(TEXT)}, {"type": "end"}):
                     await socket.send(json.dumps(asked))
                 async for message in socket:
@@ -157,6 +160,8 @@ class Doors:
             status = error.response.status_code
             after = error.response.headers.get("Retry-After", "0")
             call.close(self.seconds, f"handshake: {status}", float(after) if status in (429, 503) else None)
+        except TimeoutError:
+            call.close(self.seconds, "handshake: no answer in time", 0.0)
         except ConnectionClosed as error:
             # 1006: without a word of why. Whoever closes for good says so.
             code = 1006 if error.rcvd is None else error.rcvd.code
@@ -183,5 +188,5 @@ class Doors:
                 async for data in response.aiter_raw():
                     call.hear(data, self.units)
             call.close(self.seconds)
-        except (httpx.RemoteProtocolError, httpx.ReadError, httpx.ConnectError) as error:
+        except httpx.TransportError as error:
             call.close(self.seconds, type(error).__name__, 0.0)

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.transport.replay import RATE, ReplayPort
-from oscine_codecs import pcm
 from oscine_engine.front import Front, VoiceInfo, read_front_end
 from oscine_service import assembled
 from oscine_service.cli import main
@@ -31,12 +30,6 @@ LENGTH = RATE * 3 // 2
 def recording(number: int) -> NDArray[np.float32]:
     """No two are alike anywhere."""
     return np.random.default_rng(number).uniform(-0.5, 0.5, LENGTH).astype(np.float32)
-
-
-def spoken(number: int, seed: int, seconds: float) -> bytes:
-    """What a stream of that seed says, as 16-bit samples."""
-    first = np.arange(round(seconds * RATE)) + seed * 7919
-    return pcm.encode(recording(number)[first % LENGTH])
 
 
 @asynccontextmanager
