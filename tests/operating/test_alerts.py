@@ -163,9 +163,9 @@ async def test_an_engine_that_computes_too_slowly(model: Path, tmp_path: Path) -
 
 async def test_a_service_that_is_full(model: Path, tmp_path: Path) -> None:
     async with house(model, tmp_path, "--max-streams", "1") as found:
-        # Two at a time, where there is one place.
         await found.call()
-        await check(found, "OscineRefusals", lambda: asyncio.gather(found.call(LONG), found.call()), 0.2)
+        async with going_on(lambda: found.call(LONG)):
+            await check(found, "OscineRefusals", found.call)
 
 
 async def test_a_language_model_that_is_slow(model: Path, tmp_path: Path) -> None:

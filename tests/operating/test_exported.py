@@ -28,6 +28,7 @@ from oscine_service.top.samples import Samples, read
 from tests.operating.dashboards import DASHBOARDS, expressions
 from tests.operating.prometheus import ROOT, RULES
 from tests.service.calls import config, text
+from tests.service.commands import Command
 from tests.service.security.conftest import keys_file
 
 PATIENCE_S = 120
@@ -143,6 +144,13 @@ def test_top_says_what_keeps_it_out(house: tuple[Served, Path]) -> None:
     assert "wants a key that is granted metrics" in done.stdout and "none of these answers" in done.stderr
 
 
+def test_top_wants_authorities_in_pem(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("nothing of the sort")
+    for path, said in ((tmp_path / "ca.pem", "holds no certificates in PEM"), (tmp_path / "none", "No such file")):
+        done = subprocess.run([*TOP, "--ca", path], capture_output=True, text=True, timeout=PATIENCE_S)
+        assert done.returncode == 1 and said in done.stderr and str(path) in done.stderr
+
+
 def test_top_lives_in_a_terminal(house: tuple[Served, Path]) -> None:
     service, folder = house
     page(house)
@@ -150,8 +158,10 @@ def test_top_lives_in_a_terminal(house: tuple[Served, Path]) -> None:
     ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     before = termios.tcgetattr(theirs)
     command = [*TOP, str(service.http), "--every", "0.2", "--key", "watch", "--ca", folder / "ca.pem"]
-    with subprocess.Popen(
-        command, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE, start_new_session=True
+    # A shell may say how large its own terminal is.
+    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    with Command(
+        command, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE, env=environment, start_new_session=True
     ) as process:
         shown = b""
         deadline = time.monotonic() + PATIENCE_S

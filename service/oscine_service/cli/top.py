@@ -63,10 +63,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 async def top(options: argparse.Namespace, key: str | None) -> None:
-    """Until it is told to end. Raises OSError for authorities that cannot be read, and InvalidInput where none of the
-    services can be asked for a reason that stays."""
-    tls = ssl.create_default_context(cafile=options.ca) if options.tls or options.ca is not None else None
-    watch = Watch(options.services, Door(options.key or key, tls))
+    """Until it is told to end. Raises OSError and InvalidInput for authorities that cannot be read, and InvalidInput
+    where it looks once and nobody answers."""
+    watch = Watch(options.services, Door(options.key or key, _tls(options)))
     if options.once:
         await watch.look()
         await asyncio.sleep(options.every)
@@ -83,6 +82,15 @@ async def top(options: argparse.Namespace, key: str | None) -> None:
         await _live(watch, options.every)
 
 
+def _tls(options: argparse.Namespace) -> ssl.SSLContext | None:
+    if options.ca is None:
+        return ssl.create_default_context() if options.tls else None
+    try:
+        return ssl.create_default_context(cadata=options.ca.read_text())
+    except (ssl.SSLError, ValueError) as error:
+        raise InvalidInput(f"--ca: {options.ca} holds no certificates in PEM") from error
+
+
 class Watch:
     """Looks at services, and remembers what it saw for as long as that is of use."""
 
@@ -97,7 +105,8 @@ class Watch:
     async def _look(self, address: str, seen: deque[Samples]) -> Service:
         try:
             now = await asyncio.to_thread(_fetch, address, self._door)
-        except (OSError, http.client.HTTPException, OscineError) as error:
+        except (OSError, http.client.HTTPException, OscineError, ValueError) as error:
+            # The last is for keys that no header can hold, and for pages that are no text.
             seen.clear()
             return Service(address, trouble=_why(error))
         seen.append(now)
@@ -148,7 +157,7 @@ async def _live(watch: Watch, every_s: float) -> None:
     ended = asyncio.Event()
     with _own_screen(), _keys(ended):
         while not ended.is_set():
-            size = os.get_terminal_size(sys.stdout.fileno())
+            size = shutil.get_terminal_size()
             drawn = screen.lines(await watch.look(), _clock(), size.columns, size.lines - 1)
             body = "".join(f"{line}{CLEAR_LINE}\n" for line in drawn)
             sys.stdout.write(f"{HOME}{body}q quits{CLEAR_BELOW}")
