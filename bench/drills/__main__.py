@@ -120,7 +120,7 @@ def table(results: Path = RESULTS) -> str:
     last = {told["drill"]: told for row in results.read_text().splitlines() for told in json.loads(row)["drills"]}
     rows = ["| drill | promise | measured |", "|---|---|---|"]
     for drill in DRILLS:
-        told = last[drill.name]
+        told = last.get(drill.name, {"skipped": "not recorded yet"})
         measured = told["skipped"] or "; ".join(told["happened"])
         for name in ("lost", "late"):
             measured += "".join(f". **{name.capitalize()}:** {each}" for each in told.get(name, []))

@@ -53,11 +53,8 @@ async def _through(found: Outcome, far: Far, channel: grpc.aio.Channel, weather:
     found.keep(all(each.complete for each in calls), f"{weather.name}: a call did not come whole")
     found.playing(f"{weather.name}: a call", still)
     found.in_time(f"{weather.name}: a first sound", first_s, FIRST_S)
-    dropped = f", {counts['dropped']} of {counts['carried'] + counts['dropped']} packets dropped" if counts else ""
-    found.happened.append(
-        f"{weather.name}: {STREAMS} calls came whole ({told(still)}{dropped}), first sound after {first_s:.2f} s at "
-        "most"
-    )
+    dropped = f" ({counts['dropped']} of {counts['carried'] + counts['dropped']} packets)" if counts else ""
+    found.happened.append(f"{weather.name}{dropped}: of calls {told(calls)}, first sound after {first_s:.2f} s at most")
     found.figures[weather.name] = {
         **counts,
         "first_s": round(first_s, 3),
@@ -85,7 +82,6 @@ async def _dead(found: Outcome, far: Far, channel: grpc.aio.Channel, sentences: 
     still = breaks(calls)
     found.keep(all(each.complete for each in calls), "dead line: a call did not come whole")
     found.happened.append(
-        f"dead for {DEAD_S:g} s: {STREAMS} calls came whole ({told(still)}), sound came again "
-        f"{found.recovered_s:.2f} s after it was mended"
+        f"dead for {DEAD_S:g} s: of calls {told(calls)}, sound came again {found.recovered_s:.2f} s after it was mended"
     )
     found.figures["dead"] = {"seconds": DEAD_S, "breaks_s": [round(each, 3) for each in still]}

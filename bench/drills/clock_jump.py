@@ -94,15 +94,16 @@ async def _jumped(found: Outcome, unit: Served, clock: Clock, key: str, sentence
             still = breaks(calls, began)
     if any(abs(told_s - off) > SETTLE_S for told_s, off in zip(seen, JUMPS, strict=True)):
         raise RuntimeError(f"the service's clock was off by {seen} s, not by {list(JUMPS)}: nothing was tried")
-    found.keep(engines_of(unit.pid) == engines, "an engine was started again")
+    same = engines_of(unit.pid) == engines
+    found.keep(same, "an engine was started again")
     found.keep(all(each.complete for each in calls), "a running call did not come whole")
     found.keep(tokens == ["UNAUTHENTICATED", "OK", "OK"], f"a token of ten minutes was answered with {tokens}")
     found.playing("a running call", still)
     found.recovered(max(firsts), 5.0)
     found.happened.append(
-        f"a day ahead, two days back, and right again: 2 running calls came whole ({told(still)}), no engine was "
-        f"started again, new calls sounded after {max(firsts):.2f} s at most, a token of ten minutes was refused a day "
-        "ahead and taken again afterwards"
+        f"a day ahead, two days back, and right again: of running calls {told(calls, began)}; "
+        f"{'no engine was' if same else 'an engine was'} started again, new calls sounded after {max(firsts):.2f} s at "
+        f"most, a token of ten minutes was answered with {', '.join(map(str, tokens))}"
     )
     found.figures |= {"clock_off_s": seen, "first_s": [round(each, 3) for each in firsts], "breaks_s": still}
 

@@ -68,10 +68,11 @@ async def drill(short: bool) -> Outcome:
                 await keeper.make(channel, "after")
                 found.recovered(time.monotonic() - freed, AGAIN_S)
                 found.keep(set(keeper.kept) == await listed(channel), "voices are there that nobody was told of")
-                found.lost += await unspoken(channel, keeper.kept)
+                gone, mute = set(keeper.kept) - await listed(channel), await unspoken(channel, keeper.kept)
+                found.lost += [f"{name} is gone" for name in gone] + mute
     found.happened.append(
         f"killed and started again on the full disk it spoke in what it had; with room again a voice was made in "
-        f"{found.recovered_s:.1f} s; {len(keeper.kept)} acknowledged voices, all there"
+        f"{found.recovered_s:.1f} s; {len(keeper.kept)} voices acknowledged, {len(gone) + len(mute)} lost"
     )
     return found
 
@@ -105,8 +106,9 @@ async def _running_full(found: Outcome, channel: grpc.aio.Channel, disk: Path, s
     again_s = time.monotonic() - freed
     found.in_time("the first voice with room again", again_s, AGAIN_S)
     found.happened.append(
-        f"store and log full: 3 recordings refused ({refusals[0] if refusals else 'none'}), 2 running calls and a new "
-        f"one came whole ({told(still)}); with room again a voice was made in {again_s:.1f} s by the same service"
+        f"store and log full: {len(refusals)} of 3 recordings refused ({refusals[0] if refusals else 'none'}); of "
+        f"running calls {told(calls, full)}; a new one ended with {new.status}; with room again a voice was made in "
+        f"{again_s:.1f} s by the same service"
     )
     found.figures |= {"refusals": refusals, "again_s": round(again_s, 2), "breaks_s": still}
     return keeper

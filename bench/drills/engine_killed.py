@@ -28,9 +28,10 @@ async def drill(short: bool) -> Outcome:
         found.keep(
             alone.good, f"calls of the only engine ended with {alone.errors}, {alone.hinted} of them with a hint"
         )
+        ends = ", ".join(f"{count} calls ended with {name}" for name, count in alone.errors.items())
         found.happened.append(
-            f"the only engine: {alone.streams} calls ended with UNAVAILABLE and a hint, health said no after "
-            f"{alone.not_serving_s:.2f} s, a new call sounded after {alone.speaking_s:.1f} s"
+            f"the only engine: {ends}, {alone.hinted} with a hint; health said no after {alone.not_serving_s:.2f} s, a "
+            f"new call sounded after {alone.speaking_s:.1f} s"
         )
         flags = ("--device", "cpu,cpu", "--max-streams", "3", "--utilisation", "inf", "--grace", "2")
         with served(*flags, model=model, http=True) as unit:
@@ -66,7 +67,7 @@ async def _one_of_two(found: Outcome, service: int, address: str, http: str, sen
     found.in_time("a new call to the other engine", new_s, ELSEWHERE_S)
     found.playing("a call of the other engine", still)
     found.happened.append(
-        f"one of two: its 2 calls ended with UNAVAILABLE and a hint, the other 2 came whole ({told(still)}), a new one "
-        f"sounded {new_s:.2f} s after the kill"
+        f"one of two: {len(cut)} calls ended with UNAVAILABLE, {sum(each.hint_ms is not None for each in cut)} with a "
+        f"hint; of the other engine's {told(others, killed)}; a new one sounded {new_s:.2f} s after the kill"
     )
     found.figures["of_two"] = {"new_call_s": round(new_s, 2), "both_up_by_s": round(back_s, 1), "breaks_s": still}

@@ -96,7 +96,7 @@ async def _flooded(found: Outcome, unit: Served, channel: grpc.aio.Channel, key:
     found.in_time("the first sound of a new call", percentile(first_s, 95) or 0.0, FIRST_S)
     found.happened.append(
         f"{refused / seconds:.0f} refusals a second for {seconds:g} s, and 400 connections that never ended a request: "
-        f"2 running calls came whole ({told(still)}), {len(news)} new ones with a key sounded after "
+        f"of running calls {told(calls, began, ended)}; {len(news)} new ones with a key sounded after "
         f"{1000 * (percentile(first_s, 50) or 0):.0f} ms (p50; before: {1000 * (percentile(before_s, 50) or 0):.0f}), "
         f"memory {(most.memory - before.memory) / 2**20:+.0f} MiB, all connections given back "
         f"{found.recovered_s:.1f} s later"

@@ -12,6 +12,7 @@ import os
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -59,6 +60,7 @@ def far_away(seed: int = 0) -> Iterator[Far]:
         while os.readlink(f"/proc/{holder.pid}/ns/net") == os.readlink("/proc/self/ns/net"):
             if holder.poll() is not None:
                 raise OSError("no network namespace can be made here")
+            time.sleep(0.01)
         _run("ip", "link", "add", "drill-near", "type", "veth", "peer", "name", "drill-far")
         if subprocess.run(_netem(("tc",), "add", "drill-near", Weather("", 0, 0, 0)), capture_output=True).returncode:
             _run("ip", "link", "delete", "drill-near")

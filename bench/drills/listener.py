@@ -162,6 +162,8 @@ def breaks(listeners: Sequence[Listener], since: float = 0.0, to: float = math.i
     return [seconds for each in listeners for seconds in each.breaks(since, to)]
 
 
-def told(seconds: Sequence[float]) -> str:
-    """Breaks in words."""
-    return f"{len(seconds)} breaks, {max(seconds):.2f} s the longest" if seconds else "no breaks"
+def told(listeners: Sequence[Listener], since: float = 0.0, to: float = math.inf) -> str:
+    """How they fared, in words."""
+    still = breaks(listeners, since, to)
+    stood = f"{len(still)} breaks, {max(still):.2f} s the longest" if still else "no breaks"
+    return f"{sum(each.complete for each in listeners)} of {len(listeners)} came whole, {stood}"

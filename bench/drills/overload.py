@@ -81,9 +81,10 @@ async def _loaded(found: Outcome, unit: Served, channel: grpc.aio.Channel, secon
     refused_ms = ranks(seen.refused_s, 50, 99, 100, scale=1000)
     first_ms = ranks([each.first_s for each in seen.ended if each.first is not None], 50, 95, 100, scale=1000, digits=0)
     found.happened.append(
-        f"{clients} clients at {places} places for {seconds:g} s: {len(whole)} calls admitted, all whole "
-        f"({told(still)}), {len(seen.refused_s)} refused with a hint, after {refused_ms['p50'] or 0:.0f} ms (p50) and "
-        f"{refused_ms['max'] or 0:.0f} at most; first sound {first_ms['p50'] or 0:.0f} ms (p50), alone "
+        f"{clients} clients at {places} places for {seconds:g} s: of admitted calls {told(seen.ended)}; "
+        f"{len(seen.refused_s)} were refused, {len(seen.refused_s) - seen.unhinted} with a hint, after "
+        f"{refused_ms['p50'] or 0:.0f} ms (p50) and {refused_ms['max'] or 0:.0f} at most; first sound "
+        f"{first_ms['p50'] or 0:.0f} ms (p50), alone "
         f"{1000 * alone_s:.0f}; {found.recovered_s:.2f} s after the load a new call sounded"
     )
     found.figures |= {

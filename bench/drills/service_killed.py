@@ -29,7 +29,7 @@ BEFORE_KILL = 2
 async def drill(short: bool) -> Outcome:
     found, draw = Outcome(), random.Random(0)
     rounds = 1 if short else 2
-    recovered, told_s, keeper = [], [], None
+    recovered, told_s, keeper, missing = [], [], None, 0
     with tempfile.TemporaryDirectory(prefix="oscine-drill-") as folder:
         flags = (*MODEL_FLAGS, "--voices", folder)
         log = Path(folder) / "log"
@@ -44,14 +44,15 @@ async def drill(short: bool) -> Outcome:
                     recovered.append(time.monotonic() - killed)
                     gone = set(keeper.kept) - await listed(channel)
                     found.keep(not gone, f"acknowledged voices are gone: {sorted(gone)}")
-                    found.lost += await unspoken(channel, keeper.kept)
+                    mute = await unspoken(channel, keeper.kept)
+                    found.lost += mute
+                    missing += len(gone) + len(mute)
     assert keeper is not None
     found.recovered(max(recovered), RECOVERY_S)
     found.in_time("telling the callers", max(told_s), TOLD_S)
     found.happened.append(
-        f"{rounds} kills: callers were told after {max(told_s):.2f} s at most (UNAVAILABLE), no process was left, "
-        f"started again it spoke {max(recovered):.1f} s after the kill; {len(keeper.kept)} acknowledged "
-        "voices, all there"
+        f"{rounds} kills: callers were told after {max(told_s):.2f} s at most, no process was left, started again it "
+        f"spoke {max(recovered):.1f} s after the kill; {len(keeper.kept)} voices acknowledged, {missing} lost"
     )
     found.figures |= {"kills": rounds, "voices": len(keeper.kept), "speaking_s": [round(each, 2) for each in recovered]}
     return found

@@ -93,16 +93,16 @@ async def _slowed(found: Outcome, channel: grpc.aio.Channel, under: SlowDisk, se
     freed = time.monotonic()
     await keeper.make(channel, "after")
     found.recovered(time.monotonic() - freed, 30.0)
-    found.keep(set(keeper.kept) == await listed(channel), "an acknowledged voice is not listed")
-    found.lost += await unspoken(channel, keeper.kept)
+    gone, mute = set(keeper.kept) - await listed(channel), await unspoken(channel, keeper.kept)
+    found.lost += [f"{name} is gone" for name in gone] + mute
     found.keep(all(each.complete for each in calls), "a running call did not come whole")
     found.keep(during.complete, f"a new call ended with {during.status}: {during.details}")
     found.playing("a running call", still)
     found.in_time("the first sound of a new call", during.first_s, before.first_s + SLOWED_S)
     found.happened.append(
         f"{WRITES_A_SECOND} writes a second: a voice was acknowledged after {max(slow_s):.1f} s instead of "
-        f"{quick_s:.1f}, the running call came whole ({told(still)}), a new one sounded after "
-        f"{during.first_s:.2f} s (before: {before.first_s:.2f}); {len(keeper.kept)} acknowledged voices, all there"
+        f"{quick_s:.1f}; of running calls {told(calls, slowed)}; a new one sounded after {during.first_s:.2f} s "
+        f"(before: {before.first_s:.2f}); {len(keeper.kept)} voices acknowledged, {len(gone) + len(mute)} lost"
     )
     found.figures |= {"make_s": [round(quick_s, 2), *(round(each, 2) for each in slow_s)], "breaks_s": still}
 
