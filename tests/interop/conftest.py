@@ -60,7 +60,9 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def secure(authority: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """The same over TLS."""
     cert, key = (authority.with_name(name) for name in ("cert.pem", "key.pem"))
-    with serving(tmp_path_factory.mktemp("secure"), "--tls-cert", cert, "--tls-key", key) as service:
+    with serving(
+        tmp_path_factory.mktemp("secure"), "--tls-cert", cert, "--tls-key", key, authority=authority
+    ) as service:
         yield service
 
 
