@@ -7,10 +7,14 @@ import os
 import signal
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import grpc
 import httpx
+import yaml
+from ray._common.utils import import_attr
+from ray.serve.schema import ServeDeploySchema
 
 from bench.chaos import engines_of
 from bench.fleet.scenario import stubs
@@ -20,9 +24,25 @@ from oscine_proto.oscine.v1 import voice_pb2
 from oscine_proto.oscine.v1.voice_pb2_grpc import VoiceServiceStub
 from oscine_service.ray_serve.unit import Unit
 
+DEPLOYED = Path(__file__).parents[2] / "deploy" / "ray" / "serve.yaml"
 TEXT = "The kettle is on, and the rain has stopped. "
 SETTINGS = {"OSCINE_MAX_STREAMS": "1", "OSCINE_UTILISATION": "inf"}
 """So that two calls at once are of two replicas, and a third one is refused."""
+
+
+def deployed() -> str:
+    """What Ray itself makes of deploy/ray/serve.yaml: the class that it runs. Raises what is wrong with it."""
+    told = ServeDeploySchema(**yaml.safe_load(DEPLOYED.read_text()))
+    for each in told.grpc_options.grpc_servicer_functions:
+        import_attr(each)
+    (application,) = told.applications
+    (unit,) = application.deployments
+    import_attr(unit.autoscaling_config["policy"]["policy_function"])
+    built = import_attr(application.import_path)({})
+    if built._bound_deployment.name != unit.name:
+        raise RuntimeError(f"{DEPLOYED} names another deployment, {unit.name}")
+    name: str = built._bound_deployment.func_or_class.__name__
+    return name
 
 
 async def requests(config: pb.SynthesizeConfig, *texts: str) -> AsyncIterator[pb.SynthesizeRequest]:
@@ -33,7 +53,7 @@ async def requests(config: pb.SynthesizeConfig, *texts: str) -> AsyncIterator[pb
 
 async def spoken() -> dict[str, Any]:
     await asyncio.to_thread(deploy, Unit, 0, SETTINGS, num_replicas=2)
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {"deployed": deployed()}
     async with stubs(GRPC, 1) as (stub,), grpc.aio.insecure_channel(GRPC, (("grpc.enable_http_proxy", 0),)) as channel:
         one, other = await asyncio.gather(*(_whole(stub, seed=7) for _ in range(2)))
         found["same"] = {"equal": one == other, "bytes": len(one)}

@@ -74,6 +74,7 @@ def test_replicas_are_added_for_streams_and_taken_away_again(run: dict[str, Any]
 @pytest.mark.fleet
 def test_replicas_with_engines_speak_and_refuse_as_a_service_does(run: dict[str, Any]) -> None:
     spoken = run["spoken"]
+    assert spoken["deployed"] == "Replica"
     assert spoken["same"]["equal"]
     assert spoken["same"]["bytes"] > 48_000
     assert spoken["refused"]["code"] == "NOT_FOUND"
