@@ -23,6 +23,7 @@ class SharedVoicesCollector(Collector):
             "oscine_shared_voices_up", "Whether the shared voice store could be read lately", float(state.up)
         )
         yield GaugeMetricFamily("oscine_shared_voices", "Voices in this machine's copy of it", state.voices)
+        yield GaugeMetricFamily("oscine_shared_voices_failing", "Voices of it that could not be copied", state.failing)
         if state.age_s is not None:
             yield GaugeMetricFamily(
                 "oscine_shared_voices_age_seconds", "Since the copy was last seen to be up to date", state.age_s

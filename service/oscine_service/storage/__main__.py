@@ -64,8 +64,8 @@ class Watch:
                 self._tidy()
                 self._tidy_at = now + random.uniform(0.8, 1.2) * TIDY_S
         except StoreError as error:
-            return Report(self._copy.count(), error.message)
-        return Report(self._copy.count())
+            return Report(self._copy.count(), error.message, self._mirror.failing)
+        return Report(self._copy.count(), failing=self._mirror.failing)
 
     def _tidy(self) -> None:
         """Some may only read: others delete what a crash has left behind, then."""

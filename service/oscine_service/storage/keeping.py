@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from oscine_engine.errors import StoreError
@@ -27,11 +27,13 @@ _AGAIN_S, _AGAIN_MOST_S = 1.0, 30.0
 
 @dataclass(frozen=True, slots=True)
 class CopyState:
-    """up: the last look at the source succeeded. age_s: since the last one that did; None before the first."""
+    """up: the last look at the source succeeded. age_s: since the last one that did; None before the first. failing:
+    voices that could not be copied."""
 
     up: bool
     age_s: float | None
     voices: int
+    failing: int
 
 
 class Keeper:
@@ -52,7 +54,8 @@ class Keeper:
     @property
     def state(self) -> CopyState:
         age = None if self._good_at is None else time.monotonic() - self._good_at
-        return CopyState(self._good_at is not None and not self._last.error, age, self._last.voices)
+        up = self._good_at is not None and not self._last.error
+        return CopyState(up, age, self._last.voices, self._last.failing)
 
     async def ready(self) -> None:
         """Wait until the copy is as the source is.
@@ -80,7 +83,7 @@ class Keeper:
             except OSError as error:
                 end = f"cannot be started: {error.strerror}"
             reason = self._last.error or f"the process that copies {self._source} {end}"
-            self._hear(Report(self._last.voices, reason))
+            self._hear(replace(self._last, error=reason))
             again_s = _AGAIN_S if time.monotonic() - began > _AGAIN_MOST_S else min(2 * again_s, _AGAIN_MOST_S)
             await asyncio.sleep(again_s)
 

@@ -32,12 +32,19 @@ class Mirror:
         self._bad: dict[Id, str] = {}
         """Why voices could not be copied: told once, and tried again and again."""
 
+    @property
+    def failing(self) -> int:
+        """Voices that could not be copied when that was last tried."""
+        return len(self._bad)
+
     def look(self) -> Looked:
         """Compare all, and copy what differs. Raises StoreError where the source cannot be read at all, or is
         gone."""
         known, listed = self._copy.tags(), self._shared.listed()
         if not listed:
             self._shared.require(len(known))
+        for gone in self._bad.keys() - known.keys() - listed.keys():
+            del self._bad[gone]
         differing = [each for each in known.keys() | listed.keys() if known.get(each) != listed.get(each)]
         looked = self.renew(sorted(differing))
         if not self._copy.complete:

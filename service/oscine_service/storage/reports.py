@@ -6,10 +6,12 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """After a look at the source. voices: in the copy. error: why the source could not be read, "" if it was."""
+    """After a look at the source. voices: in the copy. failing: beside them, those that could not be copied. error: why
+    the source could not be read, "" if it was."""
 
     voices: int
     error: str = ""
+    failing: int = 0
 
 
 def line(report: Report) -> str:

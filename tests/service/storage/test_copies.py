@@ -110,9 +110,11 @@ def test_one_bad_voice_keeps_no_other_one_from_being_copied(tmp_path: Path, capl
     assert "'ann' is damaged" in caplog.text and "'bob' changes all the time, or its arrays are gone" in caplog.text
     # Told once, and mended once it can be.
     told = len(caplog.records)
-    assert mirror.look() == Looked(0, 2) and len(caplog.records) == told == 2
+    assert mirror.look() == Looked(0, 2) and len(caplog.records) == told == 2 == mirror.failing
     shared.add(*voice("ann"), replace_it=True)
-    assert mirror.look() == Looked(1, 1) and len(copy.list()) == 2
+    assert mirror.look() == Looked(1, 1) and len(copy.list()) == 2 and mirror.failing == 1
+    shared.remove("bob")
+    assert mirror.look() == Looked(0, 0) and mirror.failing == 0
 
 
 def test_a_store_that_is_gone_is_not_taken_for_one_without_voices(tmp_path: Path) -> None:

@@ -98,6 +98,7 @@ async def test_voices_outlast_their_server_on_each_machine(
         assert "not kept up to date" in caplog.text and "is it mounted" in caplog.text
         assert registry.get_sample_value("oscine_shared_voices_up") == 0
         assert registry.get_sample_value("oscine_shared_voices") == 1
+        assert registry.get_sample_value("oscine_shared_voices_failing") == 0
         assert (registry.get_sample_value("oscine_shared_voices_age_seconds") or 0) > 0
         assert names(Shelf(copy)) == ["ann"]
     monkeypatch.setattr(keepers, "PATIENCE_S", 0.5)
