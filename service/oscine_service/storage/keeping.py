@@ -21,14 +21,16 @@ log = logging.getLogger(__name__)
 
 PATIENCE_S = 5.0
 """A service that starts waits so long for a source that does not answer, or fails."""
+LATE_S = 30.0
+"""Whoever has not told for so long that all is well hangs, as those do who wait for a file system that is gone."""
 _END_S = 5.0
 _AGAIN_S, _AGAIN_MOST_S = 1.0, 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class CopyState:
-    """up: the last look at the source succeeded. age_s: since the last one that did; None before the first. failing:
-    voices that could not be copied."""
+    """up: the last look at the source succeeded, and lately. age_s: since the last one that did; None before the first.
+    failing: voices that could not be copied."""
 
     up: bool
     age_s: float | None
@@ -54,7 +56,7 @@ class Keeper:
     @property
     def state(self) -> CopyState:
         age = None if self._good_at is None else time.monotonic() - self._good_at
-        up = self._good_at is not None and not self._last.error
+        up = age is not None and age < LATE_S and not self._last.error
         return CopyState(up, age, self._last.voices, self._last.failing)
 
     async def ready(self) -> None:
@@ -155,4 +157,7 @@ async def _ended(process: asyncio.subprocess.Process) -> None:
             await process.wait()
     except TimeoutError:
         process.kill()
-        await process.wait()
+        # Not even that ends one that waits for a file system, and the service is not to wait with it.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_END_S):
+                await process.wait()

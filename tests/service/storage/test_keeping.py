@@ -65,7 +65,9 @@ async def test_what_one_machine_does_the_others_see(address: Address, tmp_path: 
             await has(each, ["bob"], "ann")
 
 
-async def test_a_keeper_that_is_killed_is_replaced(tmp_path: Path) -> None:
+async def test_a_keeper_that_is_killed_is_replaced_and_one_that_hangs_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "shared").mkdir()
     address = Address("file", "", str(tmp_path / "shared"))
     shared = SharedVoices(opened(address))
@@ -75,7 +77,17 @@ async def test_a_keeper_that_is_killed_is_replaced(tmp_path: Path) -> None:
         os.kill(before, signal.SIGKILL)
         shared.add(*voice("ann"))
         await has(Shelf(tmp_path / "copy"), ["ann"])
-        assert keeper.pid not in (None, before)
+        after = keeper.pid
+        assert after not in (None, before) and after is not None
+        await until(up(keeper))
+        monkeypatch.setattr(keepers, "LATE_S", 1.0)
+        os.kill(after, signal.SIGSTOP)
+        await until(down(keeper))
+        os.kill(after, signal.SIGCONT)
+        await until(up(keeper))
+        # It ends with its service even so.
+        os.kill(after, signal.SIGSTOP)
+        monkeypatch.setattr(keepers, "_END_S", 0.5)
 
 
 async def test_voices_outlast_their_server_on_each_machine(
