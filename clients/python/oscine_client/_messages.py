@@ -44,8 +44,8 @@ _NAMES = {
 }
 
 _LOST = ("RST_STREAM", "Internal error from Core")
-"""In what grpc says, with INTERNAL, of a connection that was lost behind a proxy that is still there, or while the client
-wrote. A service that refuses waits until the client has heard it, and gives its refusal a name."""
+"""In what grpc says, with INTERNAL, of a connection lost behind a proxy that is not, or while the client wrote. A
+service that refuses waits until the client has heard it, and gives its refusal a name."""
 
 
 def config_message(config: Config) -> pb.SynthesizeConfig:
