@@ -33,6 +33,8 @@ LONGEST_LEAD_S = 2.0
 LONGEST_TAIL_S = 1.0
 SILENT = 1e-4
 """Samples closer to zero than this (-80 dBFS) start and stop without a click."""
+_RECENT = 10
+"""Windows that are looked at before those that came before them."""
 _NONE = np.zeros(0, np.float32)
 
 
@@ -89,28 +91,38 @@ class Edges:
     def _judge(self, samples: Samples, end: int, last: bool) -> None:
         """Look at the windows that are now whole, and with `last` at what is left."""
         window, position = self._window, end - len(samples)
+        pieces: list[tuple[Samples, int, int]] = []
         if begun := len(self._unjudged):
             # The window that is begun, by itself: samples are many, and are looked at where they lie.
             lacking = window - begun
             self._unjudged = np.concatenate((self._unjudged, samples[:lacking]))
             samples, position = samples[lacking:], position + lacking
             if len(self._unjudged) == window:
-                self._hear(self._unjudged, window, position - window)
+                pieces.append((self._unjudged, window, position - window))
                 self._unjudged = _NONE
         if len(samples):
             whole = len(samples) // window * window
-            self._hear(samples[:whole], window, position)
+            recent = max(0, whole - _RECENT * window)
+            pieces += (samples[:recent], window, position), (samples[recent:whole], window, position + recent)
             self._unjudged = samples[whole:].copy()
         if last and (left := len(self._unjudged)):
-            self._hear(self._unjudged, left, end - left)
+            pieces.append((self._unjudged, left, end - left))
+        if self._first_sound is None:
+            for piece in pieces:
+                self._hear(*piece)
+        else:
+            # Only the last sound counts, which mostly lies in the last windows.
+            any(self._hear(*piece) for piece in reversed(pieces))
 
-    def _hear(self, samples: Samples, size: int, position: int) -> None:
-        """Note which windows of that size are sound; the first one lies at `position`."""
+    def _hear(self, samples: Samples, size: int, position: int) -> bool:
+        """Note which windows of that size are sound, the first one lying at `position`; whether any is."""
         sound = np.flatnonzero(window_energies(samples, size) > self._silence * (size / self._window))
-        if len(sound):
-            self._sound_end = position + size * (int(sound[-1]) + 1)
-            if self._first_sound is None:
-                self._first_sound = position + size * int(sound[0])
+        if not len(sound):
+            return False
+        self._sound_end = position + size * (int(sound[-1]) + 1)
+        if self._first_sound is None:
+            self._first_sound = position + size * int(sound[0])
+        return True
 
     def _begin(self, end: int, last: bool, after: int | None) -> bool:
         """Settle where the output starts; false while that is open."""

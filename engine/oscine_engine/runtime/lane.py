@@ -62,7 +62,8 @@ class Lane:
 
     credit: samples that may still be made ready, besides those of one more chunk, before the listener takes some; below
     0 no chunk begins. calm: so many ids may be said, since its prospect was told, until anything else in that changes
-    than the ids left. read: what the language model is at as long as it is not below 0.
+    than the ids left. read: what the language model is at as long as it is not below 0. What that says meanwhile waits
+    in it until `Stages.catch_up`: a guard hears many ids at a fraction of what one by one take.
     """
 
     voice: CachedVoice
