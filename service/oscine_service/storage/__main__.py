@@ -97,14 +97,14 @@ def main() -> int:
     except StoreError as error:
         _tell(Report(0, error.message))
         return 1
-    told, told_at, failures = None, 0.0, 0
+    told, told_at, wait_s = None, 0.0, POLL_S
     while True:
         report = watch.once()
         if report != told or time.monotonic() >= told_at + TOLD_S:
             _tell(report)
             told, told_at = report, time.monotonic()
-        failures = failures + 1 if report.error else 0
-        time.sleep(random.uniform(0.8, 1.0) * min(POLL_S * 2**failures, MOST_S))
+        wait_s = min(2 * wait_s, MOST_S) if report.error else POLL_S
+        time.sleep(random.uniform(0.8, 1.0) * wait_s)
 
 
 def _tell(report: Report) -> None:

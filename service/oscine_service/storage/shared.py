@@ -87,10 +87,10 @@ class SharedVoices:
         raise UnknownVoice(unknown(name))
 
     def list(self, owner: str = "") -> list[StoredVoice]:
-        """What `owner` sees, by name."""
+        """What `owner` sees, by name. Of a damaged record the log tells."""
         ids = [each for each in self.listed() if each[0] in ("", owner)]
         with ThreadPoolExecutor(READERS) as readers:
-            found = [each[0].voice for each in readers.map(lambda each: self.read(*each), ids) if each is not None]
+            found = [voice for voice in readers.map(self._voice, ids) if voice is not None]
         seen = {voice.name: voice for voice in sorted(found, key=lambda voice: voice.owner == owner)}
         return [seen[name] for name in sorted(seen)]
 
@@ -155,6 +155,14 @@ class SharedVoices:
 
     def close(self) -> None:
         self._bucket.close()
+
+    def _voice(self, each: Id) -> StoredVoice | None:
+        found = self._bucket.read(records.key(*each))
+        try:
+            return None if found is None else records.unpacked(found.data, *each).voice
+        except StoreError as error:
+            log.warning("a shared voice is left out: %s", error)
+            return None
 
     def _discard(self, before: Found | None, owner: str, name: str) -> None:
         """Delete the arrays of a record that is no more."""

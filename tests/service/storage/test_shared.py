@@ -87,6 +87,7 @@ def test_damage_is_told_and_never_given(tmp_path: Path) -> None:
     arrays.unlink()
     with pytest.raises(StoreError, match="gone; register"):
         shared.arrays("ann")
+    shared.add(*voice("bob"))
     record = tmp_path / "voices" / "=" / "ann.json"
     whole = record.read_bytes()
     for data, says in [
@@ -100,12 +101,13 @@ def test_damage_is_told_and_never_given(tmp_path: Path) -> None:
         record.write_bytes(data)
         with pytest.raises(StoreError, match=says):
             shared.find("ann")
+        assert [each.name for each in shared.list()] == ["bob"]
     # It can be replaced all the same, and deleted.
     shared.add(*voice("ann"), replace_it=True)
     assert shared.arrays("ann")[1] == voice("ann")[1]
     record.write_bytes(b"{")
     shared.remove("ann")
-    assert shared.list() == []
+    assert [each.name for each in shared.list()] == ["bob"]
 
 
 def test_arrays_that_a_crash_left_behind_go_after_an_hour_and_no_others(tmp_path: Path) -> None:
