@@ -12,10 +12,10 @@ Keys of the printed object:
 * `alone`: `straight_ms` and `through_ms`: the first packets of --calls calls one after the other at a unit and through
   Ray, by door; `failed`: by how those ended that did not end well;
 * `crowded`: `shares` of --clients calls at once that the two replicas had; `undisturbed`: first packets and failures of
-  those before anything happened; `drained`: Serve was told that one replica is enough: `speaking` calls of the one
-  that went, how many were `lost`, what new ones waited (`landing_s`); `killed`: a replica's process was killed: what
-  its calls were `told`, how many in a way that says to call `again`, and when two were there again; `split`: calls
-  that heard two replicas;
+  those before anything happened; `drained`: another deployment took the place of both: calls that they were `speaking`
+  then or took later, how many were `lost`, what new ones waited (`landing_s`); `killed`: the process of a replica was
+  killed: what its calls were `told`, how many in a way that says to call `again`, and when two were there again;
+  `split`: calls that heard two replicas;
 * `scaled`: seconds until there were two replicas for the streams of one that is full, and one again without any;
 * `spoken`: whether two replicas say the `same`; how a bad request, a call when all are `full`, and calls whose engines
   were killed are refused; seconds until cancelled calls' places were free.
@@ -73,7 +73,7 @@ def faults(result: dict[str, Any]) -> list[str]:
         found += [f"{part}: {door}: {told['failed']}" for door, told in result.get(part, {}).items() if told["failed"]]
     if "drained" in result:
         found += [f"undisturbed calls failed: {told}"] if (told := result["undisturbed"]["failed"]) else []
-        found += [f"the drained replica lost {told}"] if (told := result["drained"]["lost"]) else []
+        found += [f"the replicas that went lost {told}"] if (told := result["drained"]["lost"]) else []
         found += (
             [f"calls of the other replica were lost: {told}"] if (told := result["killed"]["untouched"]["lost"]) else []
         )
