@@ -27,6 +27,8 @@ Keys of the printed object:
 * `upgraded`: `took_s`, `calls` that ran or began meanwhile, those that `failed`, `landing_s`;
 * `calls` in all, `split`: those that did not hear one unit from the first byte to the last; `outcomes`.
 
+`--table FILE...` measures nothing: it writes the table of docs/operations.md from what `--json` printed.
+
 The exit status is 1 if a drain or an upgrade lost or refused a call, a kill lost one at the other unit or told a client
 anything but to call again, a new call waited for longer than a second, or a call was split.
 """
@@ -35,7 +37,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from bench.figures import host, outcome
@@ -80,6 +85,49 @@ def show(result: dict[str, Any]) -> None:
             print(f"  {name:13} {value}")
 
 
+def table(results: Sequence[dict[str, Any]]) -> str:
+    """Of Markdown, a column for each."""
+    load = ", ".join(f"{each['host']['load']:g}" for each in results)
+    head = [f"{each['balancer']}, {each['clients']} clients, calls of {each['seconds']:g} s" for each in results]
+    lines = [f"| two cores, load before {load} | " + " | ".join(head) + " |", "|---" * (len(results) + 1) + "|"]
+    for name, cell in ROWS.items():
+        lines.append(f"| {name} | " + " | ".join(cell(each) for each in results) + " |")
+    return "\n".join(lines)
+
+
+def _first(result: dict[str, Any]) -> str:
+    straight, through = result["added_ms"]["straight"], result["added_ms"]["through"]
+    return f"{straight['p50']:g} / {straight['p99']:g}, {through['p50']:g} / {through['p99']:g}"
+
+
+def _new(found: dict[str, Any]) -> str:
+    return f"{found['new']}, {found['refused']}, {found['landing_s']['max']:g} s"
+
+
+def _back(result: dict[str, Any]) -> str:
+    return ", ".join(f"{result[name]['first_call_s']:g} s" for name in ("drained_back", "killed_back"))
+
+
+ROWS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "first packet, ms, p50 / p99: straight, through the balancer": _first,
+    "calls at each unit": lambda each: " and ".join(map(str, each["shares"])),
+    "drained: calls there, lost": lambda each: f"{each['drained']['speaking']}, {each['drained']['lost']}",
+    "new calls meanwhile, refused, longest until taken": lambda each: _new(each["drained"]),
+    "killed: calls there, lost, told to call again": lambda each: (
+        f"{each['killed']['speaking']}, {each['killed']['lost']}, {each['killed']['again']}"
+    ),
+    "calls at the other unit, lost": lambda each: (
+        f"{each['killed']['untouched']['speaking']}, {each['killed']['untouched']['lost']}"
+    ),
+    "new calls after the kill, refused, longest until taken": lambda each: _new(each["killed"]),
+    "started again: first call after": _back,
+    "both replaced: calls, failed, took": lambda each: (
+        f"{each['upgraded']['calls']}, {sum(each['upgraded']['failed'].values())}, {each['upgraded']['took_s']:g} s"
+    ),
+    "calls in all, heard by parts of two units": lambda each: f"{each['calls']}, {each['split']}",
+}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m bench.fleet", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -88,7 +136,11 @@ def main() -> int:
     parser.add_argument("--clients", type=int, default=200, help="default: %(default)s")
     parser.add_argument("--seconds", type=float, default=8.0, help="of a call (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print one object")
+    parser.add_argument("--table", nargs="+", type=Path, metavar="FILE", help="of what was measured before")
     options = parser.parse_args()
+    if options.table:
+        print(table([json.loads(file.read_text()) for file in options.table]))
+        return 0
     about = {"benchmark": "fleet", "host": host(), "balancer": options.balancer}
     about |= {"clients": options.clients, "seconds": options.seconds}
     try:
