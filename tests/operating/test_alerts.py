@@ -179,15 +179,18 @@ async def test_a_language_model_that_is_slow(model: Path, tmp_path: Path) -> Non
 
 
 async def test_clients_that_take_nothing(model: Path, tmp_path: Path) -> None:
-    async with house(model, tmp_path, "--write-timeout", "1", "--max-streams", "4") as found:
+    async with house(model, tmp_path, "--write-timeout", "1") as found:
+        ended = 0
 
         async def take_nothing() -> None:
+            nonlocal ended
             audio = pb.AudioFormat(encoding=pb.ENCODING_PCM16, sample_rate=48000)
             call = found.speech.Synthesize()
             await call.write(pb.SynthesizeRequest(config=pb.SynthesizeConfig(audio=audio)))
             await call.write(pb.SynthesizeRequest(text=LONG))
             assert (await call.read()).HasField("started")
-            await asyncio.sleep(3)
+            await found.prometheus.until_seen(f'oscine_calls_total{{outcome="stalled"}} > {ended}')
+            ended += 1
             call.cancel()
 
         await found.call()
