@@ -44,6 +44,10 @@ GOES_ON = (
     "the plugin never cancels a call: its thread goes on to ask for every sentence that it was given, one after "
     "another, and throws the sound away"
 )
+FINISHES = (
+    "the plugin flushes every sentence as it sends it, and closes the context with the same words when a turn has "
+    "ended and when it is broken off, so that what it had sent is spoken to its end, unheard"
+)
 
 ROWS = (
     _pipecat("cartesia", "cartesia", "CartesiaTTSService", True, "`cancel`"),
@@ -53,7 +57,7 @@ ROWS = (
     _pipecat("per_sentence", "riva", "NvidiaTTSService", False, CANCELS),
     _pipecat("stitched", "riva", "NvidiaTTSService, stitched", False, CANCELS),
     _livekit("cartesia", "cartesia", "cartesia.TTS", True, LEAVES),
-    _livekit("elevenlabs", "elevenlabs", "elevenlabs.TTS", True, "`close_context`, while it still gets text"),
+    replace(_livekit("elevenlabs", "elevenlabs", "elevenlabs.TTS", True, ""), faults=(("interruption", FINISHES),)),
     _livekit("deepgram", "deepgram", "deepgram.TTS", False, LEAVES),
     _livekit("openai", "openai", "openai.TTS", False, CLOSES),
     replace(_livekit("nvidia", "riva", "nvidia.TTS", False, ""), faults=(("interruption", GOES_ON),)),

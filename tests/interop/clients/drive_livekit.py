@@ -43,18 +43,15 @@ class Client:
         made = plugin(asked)
         # Where it is not told times, it makes some up by itself, sentence by sentence.
         self.words = made.capabilities.aligned_transcript
-        # Once a text has ended, this one has closed its context and has no word left to break it off with.
-        self.ends_first = asked["kind"] != "elevenlabs"
         # As an agent's session does with those that take whole texts.
         sentences = tokenize.basic.SentenceTokenizer()
         self.tts = made if made.capabilities.streaming else tts.StreamAdapter(tts=made, sentence_tokenizer=sentences)
 
-    def begin(self, pieces: list[str], *, ended: bool = True) -> tts.SynthesizeStream:
+    def begin(self, pieces: list[str]) -> tts.SynthesizeStream:
         stream = self.tts.stream()
         for piece in pieces:
             stream.push_text(piece)
-        if ended:
-            stream.end_input()
+        stream.end_input()
         return stream
 
     async def speak(self, pieces: list[str]) -> Spoken:
@@ -67,7 +64,7 @@ class Client:
         return Spoken(bytes(audio), self.tts.sample_rate, words=words)
 
     async def interrupt(self, long: list[str], pieces: list[str]) -> Spoken:
-        async with self.begin(long, ended=self.ends_first) as stream:
+        async with self.begin(long) as stream:
             async for _ in stream:
                 break
         return await self.speak(pieces)
