@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import signal
 import time
 from collections import Counter
@@ -258,7 +257,6 @@ async def fleet(balancer: str, clients: int, seconds: float) -> dict[str, Any]:
     """Everything there is to print, from `added_ms` on. Raises NoBalancer, and ServerFailed."""
     places = [Place(f"unit-{number}", free_port(), free_port()) for number in (1, 2)]
     units, numbers = (Unit(places[0]), Unit(places[1])), count(1)
-    draw = random.Random(0)
     with ExitStack() as running, BALANCERS[balancer](places) as stands:
         for unit in units:
             running.push(unit.left)
@@ -273,7 +271,6 @@ async def fleet(balancer: str, clients: int, seconds: float) -> dict[str, Any]:
             await asyncio.sleep(seconds)
             await both.until_balanced()
             found["shares"] = [len(both.speaking(unit)) for unit in units]
-            await asyncio.sleep(draw.uniform(0.0, 1.0))
             found["drained"] = await both.drained(units[0])
             found["drained_back"] = await both.back(units[0])
             await asyncio.sleep(seconds / 2)

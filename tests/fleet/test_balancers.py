@@ -1,6 +1,7 @@
 """nginx and Envoy, as deploy/ configures them, in front of units: `make fleet`."""
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -149,13 +150,16 @@ async def test_a_unit_whose_engine_is_lost_gets_no_calls_until_it_is_back(
     units = Units(stack, model)
     first, _ = (units.start(place) for place in units.places)
     balancer = stack.enter_context(BALANCERS[kind](units.places))
-    (engine,) = engines_of(first.pid)
-    os.kill(engine, signal.SIGKILL)
-    ends = [await hear(balancer, config(), *text("Hello.")) for _ in range(10)]
-    good = [heard.code is grpc.StatusCode.OK for heard in ends]
-    # nginx cannot see a refusal over gRPC; until its follower has, calls end with a hint.
-    assert all(heard.code is grpc.StatusCode.UNAVAILABLE for heard in ends if heard.code is not grpc.StatusCode.OK)
-    assert sum(good) >= 5 and (kind == "nginx" or all(good))
+    good = 0
+    async with asyncio.timeout(120):
+        while good < 5:
+            for engine in engines_of(first.pid):  # as often as it comes back
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(engine, signal.SIGKILL)
+            heard = await hear(balancer, config(), *text("Hello."))
+            # nginx cannot see a refusal over gRPC: until its follower has seen the unit, a call may end with a hint.
+            assert heard.code in (grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE), heard.details
+            good = good + 1 if heard.code is grpc.StatusCode.OK else 0
 
     async def both() -> bool:
         before = [await asyncio.to_thread(metric, place, "oscine_calls_total") for place in units.places]
@@ -164,7 +168,7 @@ async def test_a_unit_whose_engine_is_lost_gets_no_calls_until_it_is_back(
         after = [await asyncio.to_thread(metric, place, "oscine_calls_total") for place in units.places]
         return all(later > earlier for earlier, later in zip(before, after, strict=True))
 
-    await until(both)
+    await until(both, patience_s=120)
 
 
 async def test_where_no_unit_is_left_clients_are_told_when_to_come_back(kind: str) -> None:
