@@ -20,7 +20,7 @@ from oscine_engine.text import japanese
 from oscine_engine.text.front_end import FrontEnd
 from oscine_engine.text.pronunciations import Pronunciations
 from oscine_engine.text.tokenizer import Tokenizer
-from oscine_engine.voices import forms
+from oscine_engine.voices import forms, transcript
 from oscine_engine.word_times.features import RATE
 
 MAX_SEED = 2**63 - 1
@@ -164,6 +164,7 @@ class Front:
                 "reference: this service does not speak after recordings that come with a request; name a voice, or "
                 "start it with references allowed"
             )
+        transcript.check_letters(cold.transcript, self._front_end.rules, "reference.transcript")
         size = len(cold.audio)
         if self._recorded + size > MOST_RECORDED:
             raise Overloaded(f"{self._recorded} bytes of recordings wait to be heard already; try again", RETRY_S)

@@ -162,6 +162,15 @@ async def test_recordings_of_callers_who_left_are_not_read_beside_more_than_may_
     assert len(begun) == DECODING + 1
 
 
+async def test_a_recording_whose_words_the_model_cannot_read_is_not_decoded() -> None:
+    def decode(audio: bytes) -> tuple[NDArray[np.float32], int]:
+        raise AssertionError("the words come first")
+
+    front = Front(HandPort(), read_front_end(None), VOICES, 24000, decode=decode)
+    with pytest.raises(InvalidInput, match=r"^reference\.transcript: .* 'привет'"):
+        await front.open(SessionRequest(reference=ColdVoice(b"sound", "The kettle привет")))
+
+
 # Speaking without being told to
 
 

@@ -91,6 +91,7 @@ def test_what_cannot_be_done_is_said(recording: Path, tmp_path: Path) -> None:
         (("add", "mike", str(text)), tmp_path, "not a readable audio file"),
         (("add", "mike", str(tmp_path / "none.wav")), tmp_path, "none.wav"),
         (("add", "mike", str(recording), "--transcript", "Yes."), tmp_path, "too short"),
+        (("add", "mike", str(recording), "--transcript", "The morning поезд"), tmp_path, "'поезд'"),
         (("show", "nobody"), tmp_path, "no voice 'nobody'"),
         (("remove", "nobody"), tmp_path, "no voice 'nobody'"),
     ]

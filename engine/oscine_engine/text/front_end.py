@@ -1,6 +1,7 @@
 """Text to LM ids: the rules of one checkpoint in front of its tokenizer."""
 
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Literal
 
 from oscine_engine.text.characters import GREEK
@@ -58,11 +59,18 @@ class FrontEnd:
 
     def unread(self, text: str) -> str:
         """The letters of `text` that this checkpoint leaves out because it has no way to read them, "" for none."""
-        if self.rules != "phones":
-            return ""
-        scanner = Scanner()
-        tokens = scanner.push(text) + scanner.finish()
-        return "".join(token.text for token in tokens if token.kind is Kind.OTHER and token.text not in GREEK)
+        return "".join(unread(self.rules, text))
+
+
+def unread(rules: Rules, text: str) -> list[str]:
+    """What a checkpoint with these rules leaves out of `text`, having no way to read it: letters, those that stand
+    together as one, in their order."""
+    if rules != "phones":
+        return []
+    scanner = Scanner()
+    tokens = scanner.push(text) + scanner.finish()
+    runs = groupby(tokens, lambda token: token.kind is Kind.OTHER and token.text not in GREEK)
+    return ["".join(token.text for token in run) for left_out, run in runs if left_out]
 
 
 def speakable(text: str) -> bool:

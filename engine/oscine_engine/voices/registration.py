@@ -39,8 +39,9 @@ def register(
     Tokens and embedding are of the recording at 16 kHz, the mel of it at 24 kHz, each resampled from the original, and
     tokens and mel are cut to the same length. Raises InvalidInput for what makes no voice, saying why.
     """
-    recording = inspect(samples, rate)
     words = " ".join(reference.transcript.split())
+    transcript.check_letters(words, front_end)
+    recording = inspect(samples, rate)
     if words:
         transcript.check(words, recording.speech_s)
     audio = torch.from_numpy(recording.samples)

@@ -1,14 +1,18 @@
-"""Can these words take that long? A transcript of something else ruins a voice without any other sign."""
+"""Can the model read these words, and can they take that long? If not, they ruin a voice without any other sign."""
 
 import re
 import unicodedata
 
+from oscine_engine.config import FrontEnd
 from oscine_engine.errors import InvalidInput
+from oscine_engine.text.front_end import unread
 
 SLOWEST, FASTEST = 1.0, 11.0
 """Syllables in a second of speech, pauses not counted: people speak between 2 and 8."""
 LETTERS_A_SYLLABLE = 2.5
 """Of scripts that are neither Latin nor written by syllables."""
+MOST_SHOWN, LONGEST_SHOWN = 5, 20
+"""Words of a transcript that cannot be read, and letters of each, in a message about them."""
 
 _VOWELS = re.compile(r"[aeiouy]+")
 _NUMBER_SYLLABLES = 2
@@ -28,6 +32,18 @@ def syllables(text: str) -> float:
         elif char.isalpha() and not unicodedata.name(char, "").startswith("LATIN"):
             count += 1 / LETTERS_A_SYLLABLE
     return count
+
+
+def check_letters(text: str, rules: FrontEnd, field: str = "transcript") -> None:
+    """Raises InvalidInput that names `field` if a model with these text rules would leave out letters of `text`: what
+    is said of the recording, and not read, is speech that the voice believes to be said already."""
+    if found := unread(rules, text):
+        shown = ", ".join(repr(letters[:LONGEST_SHOWN]) for letters in dict.fromkeys(found[:MOST_SHOWN]))
+        more = " and more" if len(found) > MOST_SHOWN else ""
+        raise InvalidInput(
+            f"{field}: this model has no way to read {shown}{more}; leave the transcript out, or write what is said in "
+            "letters that it reads"
+        )
 
 
 def check(text: str, speech_s: float) -> None:

@@ -116,11 +116,16 @@ def _add(options: argparse.Namespace) -> None:
 
 
 def _import(options: argparse.Namespace) -> None:
+    from oscine_engine.checkpoint.configuration import read_config
     from oscine_engine.checkpoint.voices import read_voices
     from oscine_engine.text.tokenizer import Tokenizer
+    from oscine_engine.voices.transcript import check_letters
 
     files, store = _files(options), _store(options)
-    for voice in read_voices(options.file, Tokenizer.load(files.text_model).decode).values():
+    found = read_voices(options.file, Tokenizer.load(files.text_model).decode).values()
+    for voice in found:
+        check_letters(voice.transcript, read_config(files).text.front_end, f"the transcript of {voice.name!r}")
+    for voice in found:
         _print(store.add(voice, replace_it=options.replace))
 
 

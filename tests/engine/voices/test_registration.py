@@ -80,6 +80,11 @@ async def test_words_that_cannot_be_of_it_are_refused(encoders: Encoders) -> Non
         register(samples, RATE, Reference("x", TEXT * 3), encoders, "phones")
 
 
+def test_words_that_the_model_cannot_read_are_refused(encoders: Encoders) -> None:
+    with pytest.raises(InvalidInput, match=r"transcript: .* 'привет'"):
+        register(np.zeros(RATE, np.float32), RATE, Reference("x", "The kettle привет"), encoders, "phones")
+
+
 def test_a_file_that_is_no_model_is_named(tmp_path) -> None:  # type: ignore[no-untyped-def]
     path = tmp_path / "campplus.onnx"
     path.write_bytes(b"not a model")

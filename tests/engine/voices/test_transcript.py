@@ -1,7 +1,7 @@
 import pytest
 
 from oscine_engine.errors import InvalidInput
-from oscine_engine.voices.transcript import check, syllables
+from oscine_engine.voices.transcript import check, check_letters, syllables
 
 
 @pytest.mark.parametrize(
@@ -39,3 +39,22 @@ def test_words_that_fit_pass() -> None:
 def test_words_of_another_recording_are_refused(text: str, seconds: float, reason: str) -> None:
     with pytest.raises(InvalidInput, match=reason):
         check(text, seconds)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("مرحبا كيف حالك", r"transcript: .* no way to read 'مرحبا', 'كيف', 'حالك'; leave"),
+        ("The kettle привет как дела", "'привет', 'как', 'дела'; leave the transcript out, or write"),
+        ("ア イ ウ エ オ カ キ", "'ア', 'イ', 'ウ', 'エ', 'オ' and more;"),
+        ("서" * 99, "'" + "서" * 20 + "'"),
+    ],
+)
+def test_letters_that_a_model_leaves_out_are_named(text: str, named: str) -> None:
+    with pytest.raises(InvalidInput, match=named):
+        check_letters(text, "phones")
+    check_letters(text, "plain")
+
+
+def test_what_a_model_reads_passes() -> None:
+    check_letters("It costs 5 € at the Café Łódź, 谢谢, 😀 π?!", "phones")
