@@ -11,8 +11,8 @@ Keys of the printed object:
 * `benchmark`, `host`, `ingress`, `ray`: its version;
 * `alone`: `straight_ms` and `through_ms`: the first packets of --calls calls one after the other at a unit and through
   Ray, by door; `failed`: by how those ended that did not end well;
-* `crowded`: `shares` of --clients calls at once that the two replicas had; `undisturbed`: first packets and failures of
-  those before anything happened; `drained`: another deployment took the place of both: calls that they were `speaking`
+* `crowded`: `shares` of --clients calls at once that the two replicas had; `undisturbed`: failures of those before
+  anything happened; `drained`: another deployment took the place of both: calls that they were `speaking`
   then or took later, how many were `lost`, what new ones waited (`landing_s`); `killed`: the process of a replica was
   killed: what its calls were `told`, how many in a way that says to call `again`, and when two were there again;
   `split`: calls that heard two replicas;

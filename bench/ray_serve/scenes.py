@@ -31,7 +31,7 @@ async def alone(addresses: Sequence[str], units: set[int], calls: int) -> dict[s
         doors = Doors(opened, addresses[1], SHORT_S, units)
         for door in DOORS:
             heard = [await doors.call(door, seed) for seed in range(WARM + calls)][WARM:]
-            found[door] = {"calls": len(heard), "failed": _failed(heard), **_first_ms(heard, digits=2)}
+            found[door] = {"calls": len(heard), "failed": _failed(heard), **_first_ms(heard)}
     return found
 
 
@@ -56,7 +56,7 @@ async def crowded(clients: int, seconds: float) -> dict[str, Any]:
         await asyncio.sleep(2 * seconds)
         found: dict[str, Any] = {"shares": sorted(len(_speaking(doors, unit)) for unit in doors.units)}
         quiet = [call for call in doors.calls if call.ended is not None]
-        found["undisturbed"] = {"calls": len(quiet), "failed": _failed(quiet), "first_ms": _first_ms(quiet)}
+        found["undisturbed"] = {"calls": len(quiet), "failed": _failed(quiet)}
         found["drained"] = await _drained(doors, seconds)
         await asyncio.to_thread(deploy, Unit, seconds, num_replicas=2)
         await asyncio.sleep(seconds)
@@ -151,6 +151,6 @@ def _failed(calls: Sequence[Call]) -> dict[str, int]:
     return outcomes([call for call in calls if call.told])
 
 
-def _first_ms(calls: Sequence[Call], digits: int = 1) -> dict[str, float | None]:
+def _first_ms(calls: Sequence[Call]) -> dict[str, float | None]:
     taken = [call.first - call.asked for call in calls if call.first is not None]
-    return ranks(taken, 50, 99, 100, scale=1000, digits=digits)
+    return ranks(taken, 50, 99, 100, scale=1000, digits=2)
