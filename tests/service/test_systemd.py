@@ -4,20 +4,26 @@ import asyncio
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
+import trustme
 
+from oscine_engine.checkpoint.load import Checkpoint
 from oscine_engine.errors import InvalidInput
 from oscine_service.cli import ready
 from oscine_service.cli.ready import NotReady
-from oscine_service.config.model import Server, Settings
+from oscine_service.config.model import Security, Server, Settings
 from oscine_service.systemd import Manager
 from tests.service.commands import Command
+from tests.service.conftest import running
 
 COMMAND = (sys.executable, "-c", "import sys; from oscine_service.cli import main; sys.exit(main())")
 PATIENCE_S = 120
@@ -61,6 +67,47 @@ def test_a_service_tells_when_it_is_ready_that_it_lives_and_when_it_stops(
         assert process.wait(PATIENCE_S) == 0
     with pytest.raises(NotReady, match=f"nobody answers at 127.0.0.1:{port}"):
         asyncio.run(ready.ready(asked(port, host="0.0.0.0")))
+
+
+async def test_without_http_it_is_asked_over_grpc(checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str]) -> None:
+    async with running(checkpoint) as service:
+        settings = replace(Settings(), server=Server(port=int(service.address.rpartition(":")[2]), http_port=None))
+        await ready.ready(settings)
+    assert capsys.readouterr().out == "ready\n"
+    with pytest.raises(NotReady, match="nobody answers"):
+        await ready.ready(settings)
+
+
+class Stopping(BaseHTTPRequestHandler):
+    """What /readyz of a service says that stops."""
+
+    def do_GET(self) -> None:
+        self.send_response(503 if self.path == "/readyz" else 404)
+        self.end_headers()
+        self.wfile.write(b'{"status":"stopping"}')
+
+    def log_message(self, *given: object) -> None:
+        pass
+
+
+def test_over_tls_it_need_not_be_called_by_its_name(tmp_path: Path) -> None:
+    own = trustme.CA().issue_cert("speech.example.com")
+    own.private_key_pem.write_to_path(tmp_path / "key")
+    own.cert_chain_pems[0].write_to_path(tmp_path / "cert")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    own.configure_cert(context)
+    with HTTPServer(("127.0.0.1", 0), Stopping) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        Thread(target=server.serve_forever, daemon=True).start()
+        settings = replace(
+            asked(server.server_port), security=Security(tls_cert=tmp_path / "cert", tls_key=tmp_path / "key")
+        )
+        with pytest.raises(NotReady, match="takes no calls: stopping"):
+            asyncio.run(ready.ready(settings))
+        server.shutdown()
+    unasked = replace(settings, server=Server(http_port=None))
+    with pytest.raises(InvalidInput, match="HTTP port, which is turned off"):
+        asyncio.run(ready.ready(unasked))
 
 
 def test_what_cannot_be_asked_is_said() -> None:

@@ -85,9 +85,8 @@ async def _over_grpc(address: str) -> None:
 
     async with grpc.aio.insecure_channel(address, (("grpc.enable_http_proxy", 0),)) as channel:
         try:
-            answer = await HealthStub(channel).Check(
-                health_pb2.HealthCheckRequest(service="readiness"), timeout=PATIENCE_S
-            )
+            check = HealthStub(channel).Check  # type: ignore[attr-defined]
+            answer = await check(health_pb2.HealthCheckRequest(service="readiness"), timeout=PATIENCE_S)
         except grpc.aio.AioRpcError as error:
             raise NotReady(f"nobody answers at {address}: {error.details()}") from error
     if answer.status != health_pb2.HealthCheckResponse.SERVING:
