@@ -20,8 +20,8 @@ Keys of the printed object: `benchmark`, `host` (as in first_packet), `run` (whe
 * or `skipped`: what the machine lacks.
 
 Times are on a clock: what else the machine does is in `late`, too. The exit status is 1 if anything was lost or late,
-2 if only something was skipped. `--record` adds the object to bench/results/drills.jsonl; `--table` prints the table of
-docs/operations.md from the last time that each drill was recorded there, and runs nothing.
+2 if only something was skipped. `--record` adds the object to bench/results/drills.jsonl and writes the table of
+docs/operations.md from the last time that each drill was recorded; `--table` prints that, and runs nothing.
 """
 
 from __future__ import annotations
@@ -55,6 +55,8 @@ WALLS = (
     "--kill-child",
     "--mount-proc",
 )
+PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
+MARK = "<!-- The table is printed by: python -m bench drills --table -->"
 PUT_BACK_S = 30.0
 FAILED, NOT_ALL = 1, 2
 
@@ -116,16 +118,36 @@ def show(told: dict[str, Any]) -> None:
 
 
 def table(results: Path = RESULTS) -> str:
-    """Of the last record of each drill."""
-    last = {told["drill"]: told for row in results.read_text().splitlines() for told in json.loads(row)["drills"]}
-    rows = ["| drill | promise | measured |", "|---|---|---|"]
+    """Of the last record of each drill, below what they were taken on."""
+    records = [json.loads(row) for row in results.read_text().splitlines()]
+    last = {told["drill"]: (told, record) for record in records for told in record["drills"]}
+    rows = [_taken_on([record for _, record in last.values()]), "", "| drill | promise | measured |", "|---|---|---|"]
     for drill in DRILLS:
-        told = last.get(drill.name, {"skipped": "not recorded yet"})
+        told = last[drill.name][0] if drill.name in last else {"skipped": "not recorded yet"}
         measured = told["skipped"] or "; ".join(told["happened"])
         for name in ("lost", "late"):
             measured += "".join(f". **{name.capitalize()}:** {each}" for each in told.get(name, []))
         rows.append(f"| {drill.title} (`{drill.name}`) | {drill.promise} | {measured} |")
     return "\n".join(rows)
+
+
+def with_table(page: str, told: str) -> str:
+    """A page with this table in the place of the one behind its mark, which goes on to the next heading or the end."""
+    before, mark, rest = page.partition(MARK)
+    if not mark:
+        raise ValueError(f"the page has no place for the table: no line says {MARK}")
+    _, heading, after = rest.partition("\n## ")
+    return f"{before}{mark}\n\n{told}\n{heading}{after}"
+
+
+def _taken_on(records: Sequence[dict[str, Any]]) -> str:
+    """In words: the machine, how busy it was, and how long the drills were."""
+    hosts = [record["host"] for record in records]
+    machines = ", ".join(sorted({f"{each['cores']} cores of an {each['cpu']}" for each in hosts}))
+    loads = [each["load"] for each in hosts]
+    how = "short" if any(record["short"] for record in records) else "whole"
+    commits = ", ".join(sorted({each["commit"] for each in hosts}))
+    return f"{machines}; load {min(loads):.1f} to {max(loads):.1f}; {how} drills; commit {commits}."
 
 
 def main() -> int:
@@ -135,7 +157,9 @@ def main() -> int:
     names = [drill.name for drill in DRILLS]
     parser.add_argument("--only", action="append", choices=names, metavar="NAME", help="this one; may be repeated")
     parser.add_argument("--short", action="store_true", help="seconds where a whole drill takes minutes")
-    parser.add_argument("--record", action="store_true", help=f"add the outcome to {RESULTS.name}")
+    parser.add_argument(
+        "--record", action="store_true", help=f"add the outcome to {RESULTS.name}, and write the table into {PAGE.name}"
+    )
     parser.add_argument("--table", action="store_true", help="print the table of what was recorded")
     parser.add_argument("--json", action="store_true", help="print one object")
     options = parser.parse_args()
@@ -155,6 +179,7 @@ def main() -> int:
     if options.record:
         with RESULTS.open("a") as file:
             file.write(json.dumps(result) + "\n")
+        PAGE.write_text(with_table(PAGE.read_text(), table()))
     if options.json:
         print(json.dumps(result))
     return status(told)

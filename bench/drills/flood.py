@@ -68,9 +68,10 @@ async def _flooded(found: Outcome, unit: Served, channel: grpc.aio.Channel, key:
             most = Held.by(unit.pid)
             answers: dict[str, int] = json.loads(await crowd.stdout.read() or "{}")
             ended = time.monotonic()
+        except BaseException:
+            crowd.kill()
+            raise
         finally:
-            if crowd.returncode is None:
-                crowd.kill()
             await crowd.wait()
         for each in calls:
             await each.hear()
@@ -90,6 +91,7 @@ async def _flooded(found: Outcome, unit: Served, channel: grpc.aio.Channel, key:
     )
     found.keep(answers.keys() >= REFUSALS, f"some door refused nobody: {answers}")
     found.keep(not any("spoke" in name or " 200" in name or " 101" in name for name in answers), f"let in: {answers}")
+    found.keep(counted >= refused, f"{refused} were refused, and metrics tell of {counted:g}")
     found.keep(engine_of(unit.pid) == engine, "the engine was started again")
     found.keep(most.memory - before.memory <= MOST_GROWTH, f"memory grew by {(most.memory - before.memory) >> 20} MiB")
     found.playing("a running call", still)

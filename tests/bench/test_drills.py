@@ -13,14 +13,12 @@ from typing import Any
 
 import pytest
 
-from bench.drills.__main__ import FAILED, NOT_ALL, RESULTS, _run, status, table
+from bench.drills.__main__ import FAILED, MARK, NOT_ALL, PAGE, RESULTS, _run, status, table, with_table
 from bench.drills.catalogue import DRILLS
 from bench.drills.clock_jump import Clock
 from bench.drills.flooding import _parts
 from bench.drills.outcome import Outcome, Skipped
 from bench.drills.relay import Line
-
-OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
 
 
 @pytest.mark.drills
@@ -44,7 +42,15 @@ def test_help_names_every_drill_and_the_keys() -> None:
 
 
 def test_the_documentation_has_the_table_of_what_was_recorded() -> None:
-    assert table(RESULTS) in OPERATIONS.read_text()
+    page = PAGE.read_text()
+    assert with_table(page, table(RESULTS)) == page
+
+
+def test_a_table_takes_the_place_of_the_one_before() -> None:
+    assert with_table(f"a\n{MARK}\n\nold\nrows\n\n## b\n", "new") == f"a\n{MARK}\n\nnew\n\n## b\n"
+    assert with_table(f"a\n{MARK}\n\nold\n", "new") == f"a\n{MARK}\n\nnew\n"
+    with pytest.raises(ValueError, match="no place"):
+        with_table("a", "new")
 
 
 def test_the_exit_status_tells_what_was_lost_from_what_was_skipped() -> None:
