@@ -116,7 +116,11 @@ async def serve(folder: Path, faults: Faults) -> None:
             services=(VoiceService(voices, calls), Riva(front, limits, calls, voices)),
         ) as running,
     ):
-        routes = [*openai.routes(front, limits, calls, {}), *http_voices.routes(voices, calls), *openapi.routes()]
+        routes = [
+            *openai.routes(front, limits, calls, {}, voices),
+            *http_voices.routes(voices, calls),
+            *openapi.routes(),
+        ]
         app = entrance.around(application(front, limits, calls, routes=[*routes, *entrance.routes()]))
         async with http_serving(app, HOST, 0, limits=limits, grace_s=0, calls=calls) as http:
             with lasting():

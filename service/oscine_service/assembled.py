@@ -80,7 +80,7 @@ def web(
     """What is served over HTTP and WebSocket, behind their door."""
     names = openai_names.mapping(settings.server.openai_voices)
     routes: list[BaseRoute] = [
-        *openai.routes(front, limits, calls, names),
+        *openai.routes(front, limits, calls, names, voices),
         *http_voices.routes(voices, calls),
         *openapi.routes(),
     ]

@@ -5,11 +5,14 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 import httpx
+import numpy as np
 import openai
 import pytest
 import pytest_asyncio
 from jsonschema import Draft202012Validator
+from numpy.typing import NDArray
 
+from oscine_codecs import pcm
 from oscine_engine.checkpoint.load import Checkpoint
 from oscine_engine.engine import Engine, EngineSettings
 from oscine_service.conversation import Calls
@@ -18,8 +21,9 @@ from oscine_service.http import openapi, voices
 from oscine_service.http.app import application
 from oscine_service.http.server import serving
 from oscine_service.limits import Limits
+from oscine_service.security.principal import ANYBODY, Principal
 from oscine_service.voices import library as libraries
-from oscine_service.voices.library import MAX_AUDIO_BYTES, library
+from oscine_service.voices.library import MAX_AUDIO_BYTES, Library, NewVoice, library
 from tests.service.recordings import recording
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -32,6 +36,7 @@ class Service:
     openai: openai.AsyncOpenAI
     engine: Engine
     calls: Calls
+    library: Library
 
     @property
     def shipped(self) -> list[str]:
@@ -45,14 +50,21 @@ async def service(checkpoint: Checkpoint, tmp_path_factory: pytest.TempPathFacto
         Engine(checkpoint, EngineSettings(voices=folder, max_streams=2, utilisation=math.inf)) as engine,
         library(engine.voices, folder, None) as kept,
     ):
-        routes = [*voices.routes(kept, calls), *openai_routes.routes(engine, limits, calls, {})]
+        routes = [*voices.routes(kept, calls), *openai_routes.routes(engine, limits, calls, {}, kept)]
         app = application(engine, limits, calls, routes=routes)
         async with (
             serving(app, "127.0.0.1", 0, limits=limits, grace_s=0, calls=calls) as address,
             httpx.AsyncClient(base_url=f"http://{address}", trust_env=False, timeout=60) as client,
             openai.AsyncOpenAI(base_url=f"http://{address}/v1", api_key="none", max_retries=0) as theirs,
         ):
-            yield Service(client, theirs, engine, calls)
+            yield Service(client, theirs, engine, calls, kept)
+
+
+async def said(service: Service, voice: str) -> NDArray[np.float32]:
+    speech = await service.openai.audio.speech.create(
+        model="oscine", voice=voice, input="Hm.", response_format="pcm", extra_body={"seed": 1}
+    )
+    return pcm.decode(speech.content)
 
 
 async def create(service: Service, name: str, audio: bytes | None = None, **fields: str) -> httpx.Response:
@@ -80,6 +92,30 @@ async def test_openais_client_makes_a_voice_speaks_in_it_and_deletes_it(service:
     assert await names(service) == service.shipped
     with pytest.raises(openai.NotFoundError):
         await service.openai.audio.voices.delete("anna")
+
+
+async def test_a_stored_voice_with_a_name_of_openais_comes_first(service: Service) -> None:
+    before = await said(service, "alloy")
+    for name in ("alloy", "anna"):
+        assert (await create(service, name)).status_code == 201
+    theirs, hers = await said(service, "alloy"), await said(service, "anna")
+    np.testing.assert_allclose(theirs, hers, atol=1e-3)
+    assert before.shape != hers.shape or not np.allclose(before, hers, atol=1e-3)
+    for name in ("alloy", "anna"):
+        await service.openai.audio.voices.delete(name)
+    np.testing.assert_allclose(await said(service, "alloy"), before, atol=1e-3)
+
+
+async def test_a_stored_voice_counts_for_those_who_see_it(service: Service) -> None:
+    ada, bob = Principal("ada", owner="ada"), Principal("bob", owner="bob")
+    await service.library.create(ada, NewVoice("nova"), recording())
+    assert [await service.library.keeps(who, "nova") for who in (ada, bob, ANYBODY)] == [True, False, False]
+    await service.library.delete(ada, "nova")
+    await service.library.create(ANYBODY, NewVoice("nova"), recording())
+    other = Principal("eve", owner="eve", voices=("heart",))
+    assert [await service.library.keeps(who, "nova") for who in (ada, ANYBODY, other)] == [True, True, False]
+    await service.library.delete(ANYBODY, "nova")
+    assert not await service.library.keeps(ANYBODY, "nova")
 
 
 async def test_all_that_is_known_of_a_voice_is_shown(service: Service) -> None:

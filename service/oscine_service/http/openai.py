@@ -6,6 +6,7 @@ import json
 import secrets
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 from starlette.requests import Request
@@ -24,6 +25,8 @@ from oscine_service.http.openai_names import MODELS, UnknownModel
 from oscine_service.http.openai_request import BadField, parse
 from oscine_service.http.streaming import Spoken
 from oscine_service.limits import Limits
+from oscine_service.security.principal import current
+from oscine_service.voices.library import Library
 
 MAX_BODY_BYTES = 12 << 20
 """A recording of the size that is taken fits, in base64."""
@@ -45,8 +48,11 @@ CREATED = 1767225600
 """When the models were, for clients that want to know: the first day of 2026."""
 
 
-def routes(front: Front, limits: Limits, calls: Calls, voices: Mapping[str, str]) -> list[Route]:
-    """voices: which of the front's a name in a request stands for, where that is set."""
+def routes(
+    front: Front, limits: Limits, calls: Calls, voices: Mapping[str, str], library: Library | None = None
+) -> list[Route]:
+    """voices: which of the front's a name in a request stands for, where that is set. library: what callers have
+    stored, which comes before that."""
     voice_of = openai_names.voices(front.voices, voices)
     models = {name: _model(name) for name in MODELS}
 
@@ -54,12 +60,16 @@ def routes(front: Front, limits: Limits, calls: Calls, voices: Mapping[str, str]
         if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
             raise BadField("send the request as JSON, with the header Content-Type: application/json")
         sent = await body.read(request, MAX_BODY_BYTES)
-        asked = await asyncio.to_thread(parse, sent, voice_of) if len(sent) > LONG_BODY else parse(sent, voice_of)
+        asked = await asyncio.to_thread(parse, sent) if len(sent) > LONG_BODY else parse(sent)
+        session = asked.session
+        if session.voice is not None and (meant := voice_of(session.voice)) != session.voice:
+            kept = library is not None and await library.keeps(current(), session.voice)
+            session = session if kept else replace(session, voice=meant)
         text, format, stream, events = asked.text, asked.format, asked.stream, asked.events
         entire = not stream and has_head(format)
-        opening = _opening(front, Config(asked.session, SAMPLES if entire else format), limits, calls)
+        opening = _opening(front, Config(session, SAMPLES if entire else format), limits, calls)
         # What is sent below holds what it names, and a recording is large.
-        del asked
+        del asked, session
         # Some clients warn where there is none.
         headers = {"x-request-id": f"req_{secrets.token_hex(16)}"}
         if events:

@@ -47,6 +47,7 @@ def mapping(pairs: Sequence[str]) -> dict[str, str]:
 def voices(known: Mapping[str, VoiceInfo], given: Mapping[str, str]) -> Callable[[str], str]:
     """A function that says which voice a name stands for: one that was given; else the voice of that name; else, for
     one of OpenAI's, one of the model's, each time the same. Other names are left as they are: a store may know them.
+    Whoever has a voice of such a name in a store means that one, and need not ask.
 
     known: the model's own, the default first. OpenAI's are spread over those of the default's language.
     """

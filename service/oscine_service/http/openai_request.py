@@ -75,8 +75,8 @@ class Speech:
     stream: bool
 
 
-def parse(body: bytes, voice_of: Callable[[str], str]) -> Speech:
-    """`voice_of`: the voice that a name in a request stands for. Raises BadField and UnknownModel."""
+def parse(body: bytes) -> Speech:
+    """Its voice is the name as it was sent. Raises BadField and UnknownModel."""
     fields = _object(body)
     if unknown := [name for name in fields if name not in FIELDS]:
         name = unknown[0] if unknown[0].isprintable() and len(unknown[0]) <= MAX_SHOWN else None
@@ -92,10 +92,10 @@ def parse(body: bytes, voice_of: Callable[[str], str]) -> Speech:
     stream = _typed(fields, "stream", bool, "true or false", True)
     if events and not stream:
         raise BadField("stream: server-sent events are a stream; leave it out, or leave stream_format out", "stream")
-    return Speech(_input(fields), _session(fields, voice_of), written, events, stream)
+    return Speech(_input(fields), _session(fields), written, events, stream)
 
 
-def _session(fields: Mapping[str, Any], voice_of: Callable[[str], str]) -> SessionRequest:
+def _session(fields: Mapping[str, Any]) -> SessionRequest:
     seed = fields.get("seed")
     if seed is not None and not 0 <= _whole(fields, "seed", 0) <= MAX_SEED:
         raise BadField(f"seed: out of range; use 0 to {MAX_SEED}, or leave it out", "seed")
@@ -106,7 +106,7 @@ def _session(fields: Mapping[str, Any], voice_of: Callable[[str], str]) -> Sessi
         )
     speed, language = _speed(fields), _typed(fields, "language", str, "a string", None)
     reference = _reference(fields)
-    voice = None if reference is not None else voice_of(_voice(fields))
+    voice = None if reference is not None else _voice(fields)
     with _about("speed"):
         SessionRequest(speed=speed)
     with _about("language"):

@@ -134,6 +134,16 @@ class Library:
             raise UnknownVoice(unknown(name[:MAX_SHOWN]))
         return voice
 
+    async def keeps(self, principal: Principal, name: str) -> bool:
+        """Whether there is a stored voice of that name which the caller sees."""
+        if self._catalogue is None or name in self._shipped:
+            return False
+        try:
+            stored = await asyncio.to_thread(self._catalogue.find, name, principal.owner)
+        except UnknownVoice:
+            return False
+        return _seen(_voice(stored, principal), principal)
+
     async def check(self, principal: Principal, new: NewVoice) -> None:
         """Whether `create` may succeed, known before a recording has come. Raises as that does."""
         principal.require(Grant.VOICES)
