@@ -69,9 +69,9 @@ def test_killed_writers_lose_nothing_they_acknowledged_and_tear_nothing(
     draw, told = random.Random(7), [0]
     shared, copy = SharedVoices(opened(address)), Copy(tmp_path / "copy", str(address))
     # Forked before there are threads, which do not outlive a fork.
-    watching = os.fork()
+    parent, watching = os.getpid(), os.fork()
     if watching == 0:
-        watch(address, tmp_path)
+        watch(address, tmp_path, parent)
     try:
         for _ in range(KILLS):
             first = 2 + max(abs(number) for number in told)
@@ -97,13 +97,13 @@ def test_killed_writers_lose_nothing_they_acknowledged_and_tear_nothing(
     copy.close()
 
 
-def watch(address: Address, folder: Path) -> NoReturn:
+def watch(address: Address, folder: Path, parent: int) -> NoReturn:
     """Being another machine until all is done: copies, and reads what was copied, as a service does."""
     status = 1
     try:
         copy = Copy(folder / "copy", str(address))
         mirror, reader = Mirror(SharedVoices(opened(address)), copy), Shelf(folder / "copy")
-        while not (folder / "done").exists():
+        while not (folder / "done").exists() and os.getppid() == parent:
             mirror.look()
             for stored in reader.list()[-20:]:
                 # Raises for what is torn.
