@@ -2,8 +2,9 @@
 
 buildah obeys the file itself, step by step, each in a root of its own (chroot isolation, which asks nothing of the
 kernel but mounts). The base image, which an engine would fetch, is made by debootstrap. What pip is told on this
-machine (indexes, certificates, folders with wheels) it is told while it builds; nothing of that is in the image. Needs
-root, and Debian's buildah and debootstrap. Prints names and sizes as one JSON object; exit status 1 if a step fails.
+machine (indexes, certificates, folders with wheels) it is told while it builds; nothing of that is in the image, but
+empty places where it was mounted. Needs root, and Debian's buildah and debootstrap. Prints names and sizes as one JSON
+object; exit status 1 if a step fails.
 """
 
 import argparse
