@@ -14,6 +14,7 @@ from oscine_engine.events import Audio, Mode, SessionRequest
 from oscine_engine.lm.acceptance import SUPPOSED
 from oscine_engine.lm.drafter import PackedDraft
 from oscine_engine.port import StreamOptions
+from oscine_engine.runtime import measure
 from oscine_engine.runtime.device import Device
 from oscine_engine.runtime.pages import PagePool
 from oscine_engine.runtime.trace import Said, Trace
@@ -89,7 +90,12 @@ async def test_the_loop_learns_how_often_guesses_come_true(checkpoint: Checkpoin
     assert core.costs.lm(1) / core.costs.an_id(1) == pytest.approx(ids_a_step(7, guesses.chances))
 
 
-def test_steps_are_measured_with_every_number_of_guesses(checkpoint: Checkpoint) -> None:
+def test_steps_are_measured_with_every_number_of_guesses(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # However slow the machine is; what texts cost is not asked here.
+    monkeypatch.setattr(measure, "STEPPED_BUDGET_S", 100.0)
+    monkeypatch.setattr(measure, "STEPPED_READ_ROWS", (32,))
     device = Device(checkpoint, SETTINGS, graphed=True, drafter=partial(random_draft, checkpoint), warmed=False)
     device.read_prompts()
     guesses = device.make_core().costs.guesses
