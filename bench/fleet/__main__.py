@@ -16,16 +16,18 @@ Keys of the printed object:
 * `added_ms`: `straight` and `through` the balancer, `p50` `p99`, from the beginning of a call over gRPC until its first
   sound, which the replay has at once; one call at a time, nothing else going on;
 * `shares`: calls that speak at each unit before anything happens;
-* `drained`: calls that were `speaking` there, of them `lost`; `took_s` from the signal to the end of the process, its
-  exit `status`; `new`: calls that began meanwhile, of them `refused`; `last_new_s`: how long after the signal the last
-  call began that the unit still took; `landing_s` `p50` `p99` `max`: of new calls, from the wish to speak until a unit
-  had taken the call, refusals included;
+* `drained`: calls that were `speaking` there, of them `lost`; of those that were `waiting` for their first sound, at
+  either unit, how those ended that did not end well (`waiting_lost`); `took_s` from the signal to the end of the
+  process, its exit `status`; `new`: calls that began meanwhile, of them `refused`, and how those ended that did not end
+  well (`new_told`); `last_new_s`: how long after the signal the last call began that the unit still took; `landing_s`
+  `p50` `p99` `max`: of new calls, from the wish to speak until a unit had taken the call, refusals included;
 * `drained_back`, `killed_back`: seconds from its being ready until it had its first call, and two fifths of all;
 * `killed`: as above; `told`: what clients that were cut off were told, `again`: how many of them by an error after
   which to call again; `missed_s`: from the kill until they knew; `untouched`: calls at the other unit, and how many of
   them were lost;
 * `upgraded`: `took_s`, `calls` that ran or began meanwhile, those that `failed`, `landing_s`;
-* `calls` in all, `split`: those that did not hear one unit from the first byte to the last; `outcomes`.
+* `calls` in all, `split`: those that did not hear one unit from the first byte to the last; `outcomes`;
+  `unexplained`: of them, those that ended neither well nor with an error after which to call again.
 
 `--table FILE...` measures nothing: it writes the table of docs/operations.md from what `--json` printed.
 
@@ -56,7 +58,7 @@ LONGEST_S = 1.0
 def faults(result: dict[str, Any], longest_s: float = LONGEST_S) -> list[str]:
     """What is not as it must be. longest_s: that a new call may wait for."""
     drained, killed, upgraded = result["drained"], result["killed"], result["upgraded"]
-    found = [f"drained: {drained[name]} {name}" for name in ("lost", "refused") if drained[name]]
+    found = [f"drained: {drained[name]} {name}" for name in ("lost", "waiting_lost", "refused") if drained[name]]
     if drained["status"] or any(upgraded["statuses"]):
         found.append(
             f"exit status {drained['status']} of what was drained, {upgraded['statuses']} of what was replaced"
@@ -73,6 +75,8 @@ def faults(result: dict[str, Any], longest_s: float = LONGEST_S) -> list[str]:
         longest = result[name]["landing_s"]["max"]
         if longest is None or longest > longest_s:
             found.append(f"{name}: a new call waited for {longest} s")
+    if result["unexplained"]:
+        found.append(f"ended for no good reason: {result['unexplained']}")
     if result["split"]:
         found.append(f"{result['split']} calls heard what no unit alone would have sent them")
     return found

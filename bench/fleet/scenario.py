@@ -186,19 +186,22 @@ class Fleet:
 
     async def drained(self, unit: Unit) -> dict[str, Any]:
         """One unit is told to stop."""
-        speaking = self.speaking(unit)
+        speaking, waiting = self.speaking(unit), [call for call in self.doors.running if call.unit is None]
         told = unit.signal(signal.SIGTERM)
         status = await unit.ended()
         took = time.monotonic() - told
-        await self.heard(speaking)
+        await self.heard([*speaking, *waiting])
         new = self.since(told)
         last = max((call.asked - told for call in new if call.unit == unit.recording), default=0.0)
         return {
             "speaking": len(speaking),
             "lost": sum(bool(call.told) for call in speaking),
+            "waiting": len(waiting),
+            "waiting_lost": outcomes([call for call in waiting if call.told]),
             "took_s": round(took, 1),
             "status": status,
             "new": len(new),
+            "new_told": outcomes([call for call in new if call.told]),
             "refused": sum(call.refused for call in new),
             "last_new_s": round(last, 3),
             "landing_s": landing(new),
@@ -222,6 +225,7 @@ class Fleet:
             "missed_s": ranks([call.ended - told for call in lost if call.ended], 50, 100, digits=3),
             "untouched": {"speaking": len(untouched), "lost": sum(bool(call.told) for call in untouched)},
             "new": len(new),
+            "new_told": outcomes([call for call in new if call.told]),
             "refused": sum(call.refused for call in new),
             "landing_s": landing(new),
         }
@@ -282,6 +286,7 @@ async def fleet(balancer: str, clients: int, seconds: float) -> dict[str, Any]:
             found["calls"] = len(doors.calls)
             found["split"] = sum(call.wrong for call in doors.calls)
             found["outcomes"] = outcomes(doors.calls)
+            found["unexplained"] = outcomes([call for call in doors.calls if call.told and call.again is None])
         for unit in units:
             unit.signal(signal.SIGTERM)
             await unit.ended()
