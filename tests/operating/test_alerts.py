@@ -320,8 +320,11 @@ async def test_shared_voices_that_are_away(model: Path, tmp_path: Path) -> None:
     async with house(model, tmp_path, *flags) as found:
         await found.prometheus.until_seen("oscine_shared_voices_up == 1")
         assert not found.prometheus.firing("OscineSharedVoicesAway")
+        # A folder that just goes cannot be told from one that nothing was ever kept in; one that cannot be read can.
         shared.rename(aside)
+        shared.symlink_to(shared)
         await found.prometheus.until("OscineSharedVoicesAway")
+        shared.unlink()
         aside.rename(shared)
         await found.prometheus.until("OscineSharedVoicesAway", fires=False)
 
