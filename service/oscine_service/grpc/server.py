@@ -138,6 +138,8 @@ async def serving(
     finally:
         calls.close()
         watching.cancel()
+        # Before anything ends, also where nobody is waited for.
+        await checks.enter_graceful_shutdown()
         await _stop(server, calls, min(grace_s, LONGEST_S), leaving)
 
 
