@@ -23,6 +23,9 @@ ALONE, WARM = 100, 5
 SHORT_S = 0.2
 """Of calls one after the other: a packet, which is there at once."""
 
+_PAUSE_S = {"grpc": SHORT_S / 3}
+"""That clients themselves take before a sentence is whole (`hearing.Doors`)."""
+
 
 async def alone(addresses: Sequence[str], units: set[int], calls: int) -> dict[str, Any]:
     """First packets of calls one after the other, in milliseconds, by door. addresses: gRPC and HTTP."""
@@ -31,7 +34,7 @@ async def alone(addresses: Sequence[str], units: set[int], calls: int) -> dict[s
         doors = Doors(opened, addresses[1], SHORT_S, units)
         for door in DOORS:
             heard = [await doors.call(door, seed) for seed in range(WARM + calls)][WARM:]
-            found[door] = {"calls": len(heard), "failed": _failed(heard), **_first_ms(heard)}
+            found[door] = {"calls": len(heard), "failed": _failed(heard), **_first_ms(heard, _PAUSE_S.get(door, 0.0))}
     return found
 
 
@@ -151,6 +154,6 @@ def _failed(calls: Sequence[Call]) -> dict[str, int]:
     return outcomes([call for call in calls if call.told])
 
 
-def _first_ms(calls: Sequence[Call]) -> dict[str, float | None]:
-    taken = [call.first - call.asked for call in calls if call.first is not None]
+def _first_ms(calls: Sequence[Call], pause_s: float) -> dict[str, float | None]:
+    taken = [call.first - call.asked - pause_s for call in calls if call.first is not None]
     return ranks(taken, 50, 99, 100, scale=1000, digits=2)
