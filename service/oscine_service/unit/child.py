@@ -15,7 +15,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from oscine_service.observe import logs
 
@@ -59,8 +59,8 @@ def pinned(device: str) -> str:
     return "cuda"
 
 
-def run(options: argparse.Namespace, load: "Callable[[], Device]") -> int:
-    """Host the device that `load` makes until the service dismisses this process; returns the exit status.
+def run(options: argparse.Namespace, load: "Callable[[], Device]") -> NoReturn:
+    """Host the device that `load` makes until the service dismisses this process, and end it.
 
     `load` is called when this process is sure to end with its service, and imports what is slow to import. What it
     raises of the engine's errors the service is told.
@@ -73,7 +73,10 @@ def run(options: argparse.Namespace, load: "Callable[[], Device]") -> int:
     # The pipe to the service stays free of what a library may print.
     control = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    return _run(options, load, control)
+    status = _run(options, load, control)
+    sys.stderr.flush()
+    # Python would take down every module first, and libraries their threads: seconds of a busy machine, for nothing.
+    os._exit(status)
 
 
 def _die_with(parent: int) -> None:
@@ -116,8 +119,8 @@ def _run(options: argparse.Namespace, load: "Callable[[], Device]", control: Tex
     from oscine_service.unit.control import Failed, write
 
     try:
-        with asyncio.Runner(loop_factory=new_event_loop) as runner:
-            runner.run(_serve(options, load, control, dismissal))
+        # Not closed: that would wait for threads, which may be in the midst of a recording.
+        asyncio.Runner(loop_factory=new_event_loop).run(_serve(options, load, control, dismissal))
     except OscineError as error:
         control.write(write(Failed(error)))
         control.flush()
