@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     adding.add_argument("--streams", type=int, metavar="COUNT", help="calls at a time (default no limit)")
     adding.add_argument("--characters-per-minute", type=int, metavar="COUNT", help="of text (default no limit)")
     adding.add_argument("--most-voices", type=int, metavar="COUNT", help="that it may keep (default no limit)")
-    adding.add_argument("--voices", default="", metavar="PATTERN[,PATTERN...]", help="to speak in (default any)")
+    adding.add_argument("--voices", metavar="PATTERN[,PATTERN...]", help="to speak in (default any)")
     adding.add_argument(
         "--grants",
         default=",".join(DEFAULT_GRANTS),
@@ -79,9 +79,9 @@ def _add(options: argparse.Namespace, file: Path) -> None:
         owner=options.name if options.owner is None else options.owner,
         streams=options.streams,
         characters_per_minute=options.characters_per_minute,
-        voices=_listed(options.voices),
+        voices=() if options.voices is None else _listed("--voices", options.voices),
         most_voices=options.most_voices,
-        grants=_listed(options.grants),
+        grants=_listed("--grants", options.grants),
         created=keys.now_text(),
         expires=None if ends is None else ends.isoformat(timespec="seconds"),
     )
@@ -100,8 +100,12 @@ def _remove(options: argparse.Namespace, file: Path) -> None:
     print(f"removed {options.name}")
 
 
-def _listed(text: str) -> tuple[str, ...]:
-    return tuple(each.strip() for each in text.split(",") if each.strip())
+def _listed(option: str, text: str) -> tuple[str, ...]:
+    """Raises InvalidInput where nothing stands, or nothing between two commas: perhaps a variable that was not set."""
+    found = tuple(each.strip() for each in text.split(","))
+    if not all(found):
+        raise InvalidInput(f"{option}: {text!r} names nothing, or has an empty part; write names, or leave it out")
+    return found
 
 
 def _granted(key: Key) -> str:

@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 PREFIX = "osk_"
 LOOK_S = 1.0
 """Between two looks at the file."""
+EVERY_VOICE = 'name voices or patterns such as "team-*", or leave it out to allow every voice'
 DEFAULT_GRANTS = (Grant.SPEAK, Grant.VOICES, Grant.TOKENS)
 
 
@@ -65,6 +66,8 @@ class Key:
             # A text would count as a list of its characters, among which a * grants everything.
             if not isinstance(value, tuple) or not all(isinstance(each, str) for each in value):
                 raise InvalidInput(f"{where}: {name} must be a list of texts")
+        if not all(pattern.strip() for pattern in self.voices):
+            raise InvalidInput(f"{where}: voices: a pattern is empty; {EVERY_VOICE}")
         if unknown := set(self.grants) - set(Grant):
             raise InvalidInput(f"{where}: grants {', '.join(sorted(unknown))}: there are {', '.join(Grant)}")
         _ = self.expires_at
@@ -132,6 +135,9 @@ def _key(entry: Any, path: Path) -> Key:
         raise InvalidInput(f"{path}: a key has a name, a sha256 and some of {', '.join(sorted(names))}")
     if unknown := set(entry) - names:
         raise InvalidInput(f"{path}: the key {entry['name']!r}: unknown: {', '.join(sorted(unknown))}")
+    if entry.get("voices") == []:
+        # None allowed is what it says, and any is what no list means.
+        raise InvalidInput(f"{path}: the key {entry['name']!r}: voices: the list is empty; {EVERY_VOICE}")
     # Without an owner a key is its own, as `oscine keys add` has it; "" makes it one of everybody's.
     given = {"owner": entry["name"], **entry}
     values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}

@@ -75,6 +75,10 @@ def test_a_key_is_long_and_never_stored(file: Path, capsys: pytest.CaptureFixtur
     assert main(["keys", "remove", "anna", "--keys", str(file)]) == 0
     assert KeyBook(file).find(secret) is None
     assert main(["keys", "remove", "anna", "--keys", str(file)]) == 1
+    for option in ("--voices", "--grants"):
+        for empty in ("", " , ", "speak,"):
+            assert main(["keys", "add", "x", "--keys", str(file), option, empty]) == 1
+            assert f"{option}: " in capsys.readouterr().err
     for days in ("0", "4000000"):
         assert main(["keys", "add", "x", "--keys", str(file), "--days", days]) == 1
         assert "from 1 to 36500" in capsys.readouterr().err
@@ -139,6 +143,8 @@ def test_a_damaged_file_leaves_the_keys_as_they_were(
         ({"name": "x", "sha256": "0" * 64, "voices": [1]}, "voices must be a list of texts"),
         ({"name": "x", "sha256": "0" * 64, "voices": "team-*"}, "voices must be a list of texts"),
         ({"name": "x", "sha256": "0" * 64, "voices": None}, "voices must be a list of texts"),
+        ({"name": "x", "sha256": "0" * 64, "voices": []}, "voices: the list is empty"),
+        ({"name": "x", "sha256": "0" * 64, "voices": ["flora", " "]}, "voices: a pattern is empty"),
         ({"name": "x", "sha256": "0" * 64, "expires": "soon"}, "expires must be a date"),
         ({"name": "", "sha256": "0" * 64}, "a name of printable"),
         ([], "a key has a name"),
