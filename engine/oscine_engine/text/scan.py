@@ -199,6 +199,13 @@ def _angle(text: str, at: int, final: bool) -> tuple[int, Token | None]:
     return at + 1, Token(Kind.GAP, "<")
 
 
+def in_tag(text: str) -> bool:
+    """Whether `text` ends inside what may become a tag or a control token, of which nothing is said."""
+    rest = text[-_TAG_LIMIT:]
+    rest = rest[rest.rfind("<") :] if "<" in rest else ""
+    return 0 < len(rest) < _TAG_LIMIT and (_PART_OF_TAG.fullmatch(rest) or _PART_OF_CONTROL.fullmatch(rest)) is not None
+
+
 def _bracket(text: str, at: int, final: bool) -> tuple[int, Token | None]:
     found = _MARK.match(text, at)
     if found is not None and found.group() in typed_marks():

@@ -19,7 +19,7 @@ or in a list number that stands alone.
 
 A sentence longer than `longest_s` is cut where it can be, so that speaking it need not wait for its end: after half of
 that at the next ; : — or comma, after two thirds where Chinese words part (`breaks.py`), after four fifths at the
-next blank, at the limit anywhere. Cuts
+next blank, at the limit anywhere. Only a newline ends one inside a tag, half of which would be said. Cuts
 are made going forward only, so `pending` never has to be taken back. The time is a guess from the characters; that no
 piece outlasts a segment is seen to later, where it is known what is said (`pieces.py`). Very short sentences are not
 joined with their successors: that would delay their sound.
@@ -35,6 +35,7 @@ from oscine_engine.text.markup import Markup
 from oscine_engine.text.origins import Origin, moved, within
 from oscine_engine.text.pronunciations import Pronunciations
 from oscine_engine.text.rate import of_mark
+from oscine_engine.text.scan import in_tag
 
 _WIDE_MARKS = frozenset("。！？｡‼⁇⁈⁉")
 _MARKS = ".!?…"
@@ -206,7 +207,7 @@ class Splitter:
 
     def finished_with(self, more: str) -> bool:
         """What is pending, and `more` behind it, would pass for a sentence, if nothing else came."""
-        return self._speaks and _finished(self._text + more)
+        return self._speaks and _finished(self._text + more) and not in_tag(self._text + more)
 
     def push(self, text: str) -> list[str]:
         """Sentences that `text` finishes, with the blanks behind them."""
@@ -248,7 +249,11 @@ class Splitter:
     def _one(self, character: str) -> list[str]:
         """A sentence can end before a character and with it."""
         finished: list[str] = []
-        if self._speaks and (_ends_before(self._text[-_RECENT:], character) or self._parts_before(character)):
+        if (
+            self._speaks
+            and (_ends_before(self._text[-_RECENT:], character) or self._parts_before(character))
+            and not in_tag(self._text + character)
+        ):
             finished.append(self._text)
             self._start()
         self._text += character
@@ -267,7 +272,9 @@ class Splitter:
     def _over(self, character: str) -> bool:
         if not self._speaks:
             return len(self._text) >= _LONGEST_SILENCE
-        return _ends_with(self._text[-_RECENT:]) or self._too_long(character)
+        if character == "\n":
+            return True
+        return (_ends_with(self._text[-_RECENT:]) or self._too_long(character)) and not in_tag(self._text)
 
     def _too_long(self, character: str) -> bool:
         share = self._speech_ms / self._longest_ms

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from oscine_engine.text.joining import Joiner
 from oscine_engine.text.segments import SentenceStream, Splitter
+from oscine_engine.text.spoken import spoken
 
 PIECES = [
     "Hello",
@@ -247,3 +248,26 @@ def test_lone_halves_and_nul_are_dropped() -> None:
 def test_no_text_makes_a_sentence_without_bound(sign: str) -> None:
     for sentence in split(sign * 3000 + "a"):
         assert len(sentence) < 300
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        "<a>",
+        "</span>",
+        "<|im_start|>",
+        '<b title="Hello there. How are you; fine, thanks!">',
+        '<i lang="我们你好我们">',
+    ],
+)
+def test_no_sentence_ends_inside_a_tag(tag: str) -> None:
+    stream = SentenceStream()
+    sentences = [*stream.push(tag * 400 + "x"), *stream.flush()]
+    assert len(sentences) > 1 and "".join(sentences) == tag * 400 + "x"
+    assert all(sentence.removesuffix("x").endswith(tag[-1:]) for sentence in sentences)
+    assert spoken(tag * 400 + "x") == "x"
+
+
+def test_what_only_begins_like_a_tag_ends_as_ever() -> None:
+    stream = SentenceStream()
+    assert stream.push("If a <b. Then <c now. We go") == ["If a <b. ", "Then <c now. "]
