@@ -126,4 +126,7 @@ def _own_pipes() -> "tuple[IO[bytes], IO[bytes]]":
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    status = main()
+    sys.stderr.flush()
+    # A service that stops waits for this, and to take down what the models loaded is seconds of a busy machine.
+    os._exit(status)
