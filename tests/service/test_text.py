@@ -28,6 +28,20 @@ def test_standard_input_is_one_text_and_said_as_it_arrives() -> None:
     assert rest.decode() == " three point five\n\n\n\n二二\n"
 
 
+def test_what_the_embedded_voice_leaves_out_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "lines.txt"
+    file.write_text("Hello мир π 世界\n[breath]<strong>Yes</strong> مرحبا\nмир\n", encoding="utf-8")
+    assert main(["text", str(file)]) == 0
+    of_file = capsys.readouterr()
+    assert of_file.out == "Hello мир pi 世界\n[breath]<strong>Yes</strong> مرحبا\nмир\n"
+    assert "leaves out 'мир', 'مرحبا', '[breath]', '<strong>', '</strong>'; the released" in of_file.err
+    said = subprocess.run([*COMMAND, "-"], input=file.read_bytes(), capture_output=True, check=True)
+    assert said.stderr.decode() == of_file.err
+    file.write_text("Hello 世界, it is 5 km.\n", encoding="utf-8")
+    assert main(["text", str(file)]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_a_lexicon_says_how_words_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text, lexicon = tmp_path / "text.txt", tmp_path / "lexicon.tsv"
     text.write_text("Ask Nguyen.\n银行\n", encoding="utf-8")
@@ -44,4 +58,8 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path, capsys: pytest.Captur
     file.write_bytes(b"abc\xff")
     assert main(["text", str(file)]) == 1
     assert "not valid UTF-8 at byte 3" in capsys.readouterr().err
-    assert main(["text", str(tmp_path / "none.txt")]) == 1
+    assert main(["text", "Hello there"]) == 1
+    said = capsys.readouterr().err
+    assert "cannot read the text 'Hello there': No such file" in said and "oscine text -" in said
+    assert main(["text", "-", "--lexicon", str(tmp_path / "none.txt")]) == 1
+    assert "cannot read the lexicon" in capsys.readouterr().err

@@ -85,6 +85,12 @@ _PLAIN: dict[str | int, str] = {
 }
 _TABLE = {ord(key) if isinstance(key, str) else key: value for key, value in _PLAIN.items()}
 _INVISIBLE = frozenset(("Cf", "Cs", "Co", "Cn"))
+_IGNORABLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""Letters and marks that show nothing (Unicode: default-ignorable): selectors of forms, fillers, joiners of marks."""
+_DRAWN = re.compile("[\u2500-\u25ff]")
+"""Lines, blocks and shapes, of which faces are made: a degree sign behind one is an eye."""
 _JOINERS = "\u200c\u200d"
 _COMPATIBLE = re.compile("[\uf900-\ufaff\U0001d400-\U0001d7ff\ufb00-\ufb06\u3371-\u33df\ua7f3\U0001f130-\U0001f149]")
 """Other forms of letters that are said like the plain ones: bold and slanted alphabets, ligatures, squared units."""
@@ -124,13 +130,22 @@ def canonical(text: str, before: str = "") -> str:
         if character in _JOINERS:
             if is_of_other_script(out[-1][-1] if out else before):
                 out.append(character)
-        elif unicodedata.category(character) in _INVISIBLE or "\ufe00" <= character <= "\ufe0f":
+        elif (
+            unicodedata.category(character) in _INVISIBLE
+            or _IGNORABLE.match(character)
+            or (character == "°" and is_drawn(out[-1][-1] if out else before))
+        ):
             continue
         elif _COMPATIBLE.match(character):
             out.append(unicodedata.normalize("NFKC", character))
         else:
             out.append(character)
     return "".join(out)
+
+
+def is_drawn(character: str) -> bool:
+    """A line or a shape, which stands in pictures made of characters."""
+    return _DRAWN.match(character) is not None
 
 
 def is_of_other_script(character: str) -> bool:

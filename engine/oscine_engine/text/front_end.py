@@ -7,7 +7,7 @@ from typing import Literal
 from oscine_engine.text.characters import GREEK
 from oscine_engine.text.context import Language
 from oscine_engine.text.incremental import PieceStream, WordStream
-from oscine_engine.text.render import PhoneRenderer, PlainRenderer, Renderer
+from oscine_engine.text.render import EVENTS, PhoneRenderer, PlainRenderer, Renderer
 from oscine_engine.text.scan import Kind, Scanner
 from oscine_engine.text.tokenizer import Tokenizer
 from oscine_engine.text.word_sounds import WordReader
@@ -71,6 +71,15 @@ def unread(rules: Rules, text: str) -> list[str]:
     tokens = scanner.push(text) + scanner.finish()
     runs = groupby(tokens, lambda token: token.kind is Kind.OTHER and token.text not in GREEK)
     return ["".join(token.text for token in run) for left_out, run in runs if left_out]
+
+
+def left_out(rules: Rules, text: str) -> list[str]:
+    """What `unread` tells, and typed marks of events that such a checkpoint does not make, in no order."""
+    if rules != "phones":
+        return []
+    scanner = Scanner()
+    tokens = scanner.push(text) + scanner.finish()
+    return [*unread(rules, text), *(each.text for each in tokens if each.kind is Kind.MARK and each.text in EVENTS)]
 
 
 def speakable(text: str) -> bool:

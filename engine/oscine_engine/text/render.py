@@ -22,10 +22,11 @@ _WORD_PIECE = 40
 _WITHOUT_BLANKS = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff]")
 """Thai, Lao, Burmese, Khmer and kana."""
 _PHONE = re.compile(r"\[[A-Z]{1,2}[012]?\]")
-_EVENTS = frozenset(
+EVENTS = frozenset(
     "[breath] <strong> </strong> [noise] [laughter] [cough] [clucking] [accent] [quick_breath] <laughter> </laughter> "
     "[hissing] [sigh] [vocalized-noise] [lipsmack] [mn]".split()
 )
+"""Marks of what is no speech, which `PhoneRenderer` leaves out."""
 _BARE_VOWELS = frozenset("AA AE AH AO AW AY EH ER EY IH IY OW OY UH UW".split())
 
 
@@ -118,7 +119,7 @@ class PhoneRenderer:
         return ids
 
     def _mark(self, mark: str) -> list[int]:
-        if mark in _EVENTS:
+        if mark in EVENTS:
             return []
         if not _PHONE.fullmatch(mark) or mark in ("[a]", "[e]"):
             ids = self._close_han() + self._lead("zh")

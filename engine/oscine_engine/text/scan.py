@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
-from oscine_engine.text.characters import canonical, is_of_other_script
+from oscine_engine.text.characters import canonical, is_drawn, is_of_other_script
 from oscine_engine.text.items import Source
 from oscine_engine.text.marks import typed_marks
 from oscine_engine.text.origins import Origin, within, written
@@ -156,6 +156,8 @@ def _next(text: str, at: int, final: bool) -> tuple[int, Token | None]:
     end = chunk.end()
     if not final and _may_go_on(text[end : end + 4], end + 4 >= len(text)):
         return at, None
+    if chunk.group() == "°" and is_drawn(text[end : end + 1]):
+        return end, Token(Kind.GAP, " ")
     if text[end : end + 1] == "?" and re.search(r"[./]", chunk.group()):
         query = _QUERY.match(text, end)
         part = _PART_OF_QUERY.match(text, end)

@@ -85,3 +85,15 @@ def test_an_odd_text_comes_to_an_end(name: str) -> None:
 @settings(max_examples=200, deadline=None)
 def test_no_text_whatever_fails(text: str, places: list[int]) -> None:
     assert in_messages(cut(text, places)) == spoken(text)
+
+
+@pytest.mark.parametrize(
+    "sign", "\u034f\u115f\u1160\u17b4\u180b\u180f\u3164\uffa0\ufe0f\u00ad\u2060\U000e0100\U000e0041"
+)
+def test_what_shows_nothing_parts_no_word(sign: str) -> None:
+    assert spoken(f"to{sign}gether") == "together"
+
+
+def test_a_face_made_of_shapes_is_not_said() -> None:
+    assert spoken("Oh no (╯°□°)╯︵ ┻━┻ it fell") == "Oh no, it fell"
+    assert spoken("It is 20° ■ or 5°") == "It is twenty degrees or five degrees"
