@@ -59,3 +59,9 @@ def test_a_shell_asks_for_the_same(tmp_path: Path) -> None:
     lexicon.write_text("Nguyen win\n", encoding="utf-8")
     with pytest.raises(InvalidInput, match="line 1"):
         asked("--lexicon", str(lexicon))
+
+
+def test_a_file_that_is_not_there_is_named_as_what_it_was_wanted_for(tmp_path: Path) -> None:
+    for option, what in (("--reference", "recording"), ("--lexicon", "lexicon")):
+        with pytest.raises(InvalidInput, match=rf"^cannot read the {what} '.*none': No such file"):
+            asked(option, str(tmp_path / "none"))

@@ -73,7 +73,11 @@ async def test_a_voice_is_added_spoken_in_exported_and_removed(recording: Path, 
             await session.finish()
             assert [event async for event in session if isinstance(event, Audio)]
 
-    exported = tmp_path / "mike.pt"
+    refused = oscine("voices", "export", "mike", str(recording / "x.pt"), folder=folder)
+    assert (
+        refused.returncode == 1 and refused.stderr.startswith("oscine: cannot write") and "Trace" not in refused.stderr
+    )
+    exported = tmp_path / "new" / "mike.pt"
     assert oscine("voices", "export", "mike", str(exported), folder=folder).returncode == 0
     assert list(read_voices(exported, str)) == ["mike"]
     assert oscine("voices", "remove", "mike", folder=folder).returncode == 0
@@ -89,7 +93,7 @@ def test_what_cannot_be_done_is_said(recording: Path, tmp_path: Path) -> None:
         (("add", "heart", str(recording)), tmp_path, "take another name"),
         (("add", "../mike", str(recording)), tmp_path, "cannot be called"),
         (("add", "mike", str(text)), tmp_path, "not a readable audio file"),
-        (("add", "mike", str(tmp_path / "none.wav")), tmp_path, "none.wav"),
+        (("add", "mike", str(tmp_path / "none.wav")), tmp_path, "cannot read the recording"),
         (("add", "mike", str(recording), "--transcript", "Yes."), tmp_path, "too short"),
         (("add", "mike", str(recording), "--transcript", "The morning поезд"), tmp_path, "'поезд'"),
         (("show", "nobody"), tmp_path, "no voice 'nobody'"),

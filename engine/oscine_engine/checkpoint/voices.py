@@ -100,8 +100,10 @@ def _language(given: object, text: str) -> Language:
 
 
 def write_voices(voices: Mapping[str, VoicePrompt], path: Path) -> None:
-    """Write voices so that read_voices gives them back."""
-    torch.save({name: _entry(voice) for name, voice in voices.items()}, path)
+    """Write voices so that read_voices gives them back. Raises OSError."""
+    # Opened here: for a path of its own torch raises something else.
+    with path.open("wb") as file:
+        torch.save({name: _entry(voice) for name, voice in voices.items()}, file)
 
 
 def _entry(voice: VoicePrompt) -> dict[str, Any]:

@@ -91,7 +91,7 @@ def _run(options: argparse.Namespace, resolved: Resolved) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = FAILED
     except* (OscineError, CodecError, OSError) as group:
-        print(f"oscine: {_first(group)}", file=sys.stderr)
+        print(f"oscine: {_said(_first(group))}", file=sys.stderr)
         status = FAILED
     return status
 
@@ -108,6 +108,13 @@ def _first(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
+
+
+def _said(error: BaseException) -> str:
+    """Without the number that Python puts before what is wrong with a file."""
+    if isinstance(error, OSError) and isinstance(error.filename, str) and error.strerror:
+        return f"{error.filename!r}: {error.strerror}"
+    return str(error)
 
 
 def _command(options: argparse.Namespace, resolved: Resolved) -> Coroutine[Any, Any, None]:

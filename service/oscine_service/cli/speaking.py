@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from oscine_engine.options import FASTEST, LANGUAGES, SLOWEST, ColdVoice
+from oscine_service.cli.files import contents
 from oscine_service.cli.text import lines, readings
 
 
@@ -36,11 +37,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def fields(options: argparse.Namespace) -> dict[str, Any]:
-    """Arguments of `SessionRequest`. Raises InvalidInput, and OSError for a file that cannot be read."""
+    """Arguments of `SessionRequest`. Raises InvalidInput, for a file that cannot be read as well."""
     names = ("speed", "language", "instruction", "temperature", "top_p", "top_k")
     given = {name: getattr(options, name) for name in names}
     if options.lexicon is not None:
-        given["pronunciations"] = readings(lines(options.lexicon), options.lexicon)
+        given["pronunciations"] = readings(lines(options.lexicon, "the lexicon"), options.lexicon)
     if options.reference is not None:
-        given["reference"] = ColdVoice(options.reference.read_bytes(), options.transcript)
+        given["reference"] = ColdVoice(contents(options.reference, "the recording"), options.transcript)
     return given

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from oscine_engine.errors import InvalidInput, OscineError
 from oscine_service.cli.addresses import address
+from oscine_service.cli.files import contents
 from oscine_service.config import parse
 from oscine_service.top import screen, standing
 from oscine_service.top.samples import Samples, Span, read
@@ -86,7 +87,7 @@ def _tls(options: argparse.Namespace) -> ssl.SSLContext | None:
     if options.ca is None:
         return ssl.create_default_context() if options.tls else None
     try:
-        return ssl.create_default_context(cadata=options.ca.read_text())
+        return ssl.create_default_context(cadata=contents(options.ca, "the authorities").decode())
     except (ssl.SSLError, ValueError) as error:
         raise InvalidInput(f"--ca: {options.ca} holds no certificates in PEM") from error
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oscine_engine.errors import InvalidInput
+from oscine_service.cli.files import contents
 from oscine_service.config import parse
 from oscine_service.config.model import SETTINGS, Engine
 from oscine_service.storage.address import Address
@@ -105,7 +106,7 @@ def _add(options: argparse.Namespace) -> None:
     files, store = _files(options), _store(options)
     if options.name in _shipped(files):
         raise InvalidInput(f"the model has a voice {options.name!r}, which comes first; take another name")
-    samples, rate = audio_files.decode(options.recording.read_bytes())
+    samples, rate = audio_files.decode(contents(options.recording, "the recording"))
     reference = Reference(options.name, options.transcript, options.language, options.description)
     front_end = read_config(files).text.front_end
     voice = register(samples, rate, reference, Encoders(*files.encoders()), front_end)
@@ -146,7 +147,12 @@ def _remove(options: argparse.Namespace) -> None:
 def _export(options: argparse.Namespace) -> None:
     from oscine_engine.checkpoint.voices import write_voices
 
-    write_voices({options.name: _store(options).get(options.name)}, options.output)
+    found = _store(options).get(options.name)
+    try:
+        options.output.parent.mkdir(parents=True, exist_ok=True)
+        write_voices({options.name: found}, options.output)
+    except OSError as error:
+        raise InvalidInput(f"cannot write {str(options.output)!r}: {error.strerror}") from error
     print(f"wrote {options.output}")
 
 
