@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from oscine_engine.text.pronunciations import Pronunciations
 
 ADVICE = "what is read is a FILE, or - for standard input, as in: echo 'Hello there' | oscine text -"
+MOST_SHOWN, LONGEST_SHOWN = 5, 20
+"""Of what is left out: how many are told, and characters of each."""
 HELP = "print the words that will be spoken: numbers spelled out, pauses as punctuation, marks as typed"
 
 
@@ -30,16 +32,43 @@ async def text(options: argparse.Namespace) -> None:
     """Print one line for each line that is read.
 
     Of a file each line stands alone. Standard input is one text, as a session takes it (a code block goes on over its
-    lines), and words are printed as soon as nothing that could follow would change them.
+    lines), and words are printed as soon as nothing that could follow would change them. What of it the embedded voice
+    leaves out is told on standard error at the end.
     """
     words = None if options.lexicon is None else await asyncio.to_thread(_lexicon, options.lexicon)
+    left_out = _LeftOut()
     if options.file == "-":
-        await _as_it_arrives(words)
-        return
-    from oscine_engine.text.spoken import spoken
+        await _as_it_arrives(words, left_out)
+    else:
+        from oscine_engine.text.spoken import spoken
 
-    for line in await asyncio.to_thread(lines, options.file, "the text", ADVICE):
-        print(spoken(line, words))
+        for line in await asyncio.to_thread(lines, options.file, "the text", ADVICE):
+            said = spoken(line, words)
+            print(said)
+            left_out.note(said)
+    left_out.tell()
+
+
+class _LeftOut:
+    """What the embedded voice does not say of the words that are printed, which are those of every model."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, None] = {}
+
+    def note(self, said: str) -> None:
+        """A line that is printed, or what is left of one."""
+        from oscine_engine.text.front_end import left_out
+
+        if len(self._found) <= MOST_SHOWN:
+            self._found.update(dict.fromkeys(left_out("phones", said)))
+
+    def tell(self) -> None:
+        if self._found:
+            shown = ", ".join(repr(each[:LONGEST_SHOWN]) for each in list(self._found)[:MOST_SHOWN])
+            more = " and more" if len(self._found) > MOST_SHOWN else ""
+            print(
+                f"oscine: the embedded voice leaves out {shown}{more}; the released model takes them", file=sys.stderr
+            )
 
 
 def _lexicon(file: str) -> "Pronunciations":
@@ -71,21 +100,25 @@ def lines(file: str, what: str, advice: str = "") -> list[str]:
     return found if found[-1] else found[:-1]
 
 
-async def _as_it_arrives(words: "Pronunciations | None") -> None:
+async def _as_it_arrives(words: "Pronunciations | None", left_out: _LeftOut) -> None:
     from oscine_engine.text.joining import Joiner
     from oscine_engine.text.spoken import SpokenStream
     from oscine_service.cli.texts import pieces_of
 
     joiner, stream = Joiner(), SpokenStream(words)
-    begun = False
+    begun, printed = False, ""
     async for piece in pieces_of("-"):
         *whole, rest = joiner.push(piece).split("\n")
         for line in whole:
-            print(stream.push(line + "\n") + stream.new_line(), flush=True)
-            begun = False
-        sys.stdout.write(stream.push(rest))
+            said = stream.push(line + "\n") + stream.new_line()
+            print(said, flush=True)
+            left_out.note(printed + said)
+            begun, printed = False, ""
+        said = stream.push(rest)
+        sys.stdout.write(said)
         sys.stdout.flush()
-        begun = begun or bool(rest)
+        begun, printed = begun or bool(rest), printed + said
     said = stream.finish()
     if begun or said:
         print(said)
+    left_out.note(printed + said)
