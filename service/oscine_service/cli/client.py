@@ -14,6 +14,7 @@ from oscine_engine.events import Audio, SessionRequest, Stats
 from oscine_proto.oscine.v1 import speech_pb2 as pb
 from oscine_proto.oscine.v1.speech_pb2_grpc import SpeechServiceStub
 from oscine_service.audio import SAMPLE_RATE
+from oscine_service.cli.files import contents
 from oscine_service.cli.progress import Progress
 from oscine_service.cli.sinks import OPUS_SUFFIXES, Sink, open_sink
 from oscine_service.cli.texts import Unreadable, pieces_of
@@ -42,10 +43,10 @@ class Server:
     authority: Path | None = None
 
     def channel(self) -> grpc.aio.Channel:
-        """Raises OSError for an authority that cannot be read."""
+        """Raises InvalidInput for authorities that cannot be read."""
         if not self.tls and self.authority is None:
             return grpc.aio.insecure_channel(self.address, OPTIONS)
-        known = None if self.authority is None else self.authority.read_bytes()
+        known = None if self.authority is None else contents(self.authority, "the authorities")
         return grpc.aio.secure_channel(self.address, grpc.ssl_channel_credentials(known), OPTIONS)
 
     @property
@@ -79,7 +80,7 @@ async def say(server: Server, text: str, request: SessionRequest, output: Path |
                         # That there was nothing to speak is no wonder where it could not be read.
                         raise faults[0] from error
                     reached = channel.get_state() is grpc.ChannelConnectivity.READY
-                    raise ServiceFailed(_words(server.address, error, reached)) from error
+                    raise ServiceFailed(_words(server, error, reached)) from error
                 finally:
                     feeding.cancel()
     if faults:
@@ -142,9 +143,12 @@ def _stats(done: pb.Done) -> Stats:
     )
 
 
-def _words(address: str, error: grpc.aio.AioRpcError, reached: bool) -> str:
+def _words(server: Server, error: grpc.aio.AioRpcError, reached: bool) -> str:
+    address = server.address
     if error.code() is grpc.StatusCode.UNAVAILABLE and not reached:
         return f"no service answers at {address}: is `oscine serve` running there? ({error.details()})"
+    if error.code() is grpc.StatusCode.UNAUTHENTICATED and server.key:
+        return f"the service at {address} does not know the key, or it has expired: give another with --key"
     if error.code() is grpc.StatusCode.UNAUTHENTICATED:
         return f"the service at {address} speaks to keys that it knows only: give its key with --key"
     hint = dict(error.trailing_metadata() or ()).get("retry-after-ms")

@@ -121,6 +121,7 @@ async def test_a_shell_speaks_over_tls_and_shows_its_key(checkpoint: Checkpoint,
         assert soundfile.info(heard).duration > 0.1
         for server, word in (
             (replace(there, key=None), "give its key with --key"),
+            (replace(there, key="other"), "does not know the key, or it has expired"),
             (replace(there, authority=None, tls=True), "no service answers"),
             (replace(there, authority=None), "no service answers"),
         ):
