@@ -102,7 +102,7 @@ class Front:
         voice = "" if request.reference is not None else self._voice(request)
         seed = secrets.randbelow(DRAWN_SEEDS) if request.seed is None else request.seed
         if not 0 <= seed <= MAX_SEED:
-            raise InvalidInput(f"seed must be from 0 to {MAX_SEED}, not {seed}")
+            raise InvalidInput(f"seed: {seed} is out of range; use 0 to {MAX_SEED}, or leave it out")
         if request.word_times and self.sample_rate != RATE:
             raise InvalidInput(f"word_times: words are timed at {RATE} Hz, and this model speaks at {self.sample_rate}")
         limits = self._limits if request.quiet_s is None else replace(self._limits, quiet_s=request.quiet_s)

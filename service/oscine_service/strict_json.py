@@ -5,6 +5,7 @@ such as a recording, does not.
 """
 
 import json
+import math
 import re
 from typing import Any, NoReturn
 
@@ -21,6 +22,8 @@ _SLICE = 1 << 16
 MOST_DEPTH = 64
 """Of brackets inside brackets. Python's reader goes down to its limit of recursion, and what is collected there as
 garbage cannot be taken down: the memory of an encoder would never be freed."""
+MOST_DIGITS = 1000
+"""Of a whole number: nothing here takes one of more than 19."""
 _STRING, _BRACKET = re.compile(r'"(?:[^"\\]|\\.)*+"'), re.compile(r"[\[\]{}]")
 
 
@@ -31,7 +34,7 @@ def loads(document: str | bytes) -> Any:
         _check_parts(text)
     if text.count("[") + text.count("{") > MOST_DEPTH:
         _check_depth(text)
-    return json.loads(text, parse_constant=_no_number, object_pairs_hook=_each_once)
+    return json.loads(text, parse_int=_whole, parse_constant=_no_number, object_pairs_hook=_each_once)
 
 
 def _check_parts(text: str) -> None:
@@ -51,6 +54,20 @@ def _check_depth(text: str) -> None:
         depth += 1 if bracket[0] in "[{" else -1
         if depth > MOST_DEPTH:
             raise ValueError(f"it is nested too deeply: at most {MOST_DEPTH} brackets stand inside each other")
+
+
+def as_float(number: float) -> float:
+    """A number of any size: infinite where a float cannot tell it, so that a range refuses it."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > MOST_DIGITS:
+        raise ValueError(f"a number has {len(digits)} digits; write none of more than {MOST_DIGITS}")
+    return int(digits)
 
 
 def _no_number(name: str) -> NoReturn:

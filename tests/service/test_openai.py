@@ -310,8 +310,18 @@ BAD: list[tuple[object, str | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("sent", "param"), BAD, ids=range(len(BAD)))
-async def test_bad_requests_get_the_envelope_and_the_field(service: Service, sent: object, param: str | None) -> None:
+WORDS: list[tuple[object, str, str]] = [
+    ({**GOOD, "voice": {"id": "alloy", "x": 1}}, "voice", "has no field 'x'; leave it out"),
+    ({**GOOD, "speed": 10**400}, "speed", "inf is out of range; use 0.5 to 2"),
+    ({**GOOD, "instructions": "Whisper."}, "instructions", "instructions: this model takes no instructions"),
+]
+REFUSED = [*((sent, param, "") for sent, param in BAD), *WORDS]
+
+
+@pytest.mark.parametrize(("sent", "param", "why"), REFUSED, ids=range(len(REFUSED)))
+async def test_bad_requests_get_the_envelope_and_the_field(
+    service: Service, sent: object, param: str | None, why: str
+) -> None:
     content = sent if isinstance(sent, bytes) else json.dumps(sent).encode()
     response = await service.http.post(
         "/v1/audio/speech", content=content, headers={"Content-Type": "application/json; charset=utf-8"}
@@ -321,8 +331,8 @@ async def test_bad_requests_get_the_envelope_and_the_field(service: Service, sen
     assert len(response.content) < 2500
     assert set(error) == {"message", "type", "param", "code"}
     assert (error["param"], error["type"]) == (param, "invalid_request_error")
-    named = {"instructions": "instruction", "ref_audio": "reference"}
-    assert param is None or param in error["message"] or named.get(param, param) in error["message"]
+    assert param is None or error["message"].startswith((param, repr(param)))
+    assert why in error["message"]
 
 
 async def test_other_bodies_and_methods_are_refused(service: Service) -> None:

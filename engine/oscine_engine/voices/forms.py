@@ -34,9 +34,9 @@ def instructed(front_end: FrontEnd, instruction: str) -> str:
         )
     wanted = " ".join(instruction.split())
     if not wanted:
-        raise InvalidInput("the instruction is empty; say how to speak, or leave it out")
+        raise InvalidInput("instruction: it is empty; say how to speak, or leave it out")
     if len(wanted) > LONGEST_INSTRUCTION:
-        raise InvalidInput(f"the instruction has {len(wanted)} characters; at most {LONGEST_INSTRUCTION} are taken")
+        raise InvalidInput(f"instruction: {len(wanted)} characters; at most {LONGEST_INSTRUCTION} are taken")
     if any(token in wanted for token in added_tokens() if is_control(token)) or "<|" in wanted:
-        raise InvalidInput("the instruction holds a control mark (<|...|>), which only the service may write")
+        raise InvalidInput("instruction: it holds a control mark (<|...|>), which only the service may write")
     return f"{PERSONA} {wanted}{END_OF_PROMPT}"

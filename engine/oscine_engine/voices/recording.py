@@ -64,7 +64,10 @@ def inspect(samples: Samples, rate: int) -> Recording:
             else f"the recording has {rate} Hz; at most {HIGHEST_RATE} Hz are taken"
         )
     if not np.isfinite(samples).all():
-        raise InvalidInput("the recording holds numbers that are no samples (infinite, or not a number)")
+        raise InvalidInput(
+            "the recording holds numbers that are no samples (infinite, or not a number); export it again, "
+            "as 16-bit WAV for one"
+        )
     samples = (samples - samples.mean(dtype=np.float64)).astype(np.float32) if samples.size else samples
     window = round(WINDOW_S * rate)
     levels = window_levels(samples, window)

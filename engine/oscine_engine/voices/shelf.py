@@ -146,7 +146,7 @@ def digest_of(packed: bytes) -> str:
 
 
 def taken(name: str) -> str:
-    return f"there is a voice {name!r} already; remove it first, or take another name"
+    return f"there is a voice {name!r} already; take another name, or replace it (--replace)"
 
 
 def _synchronise(folder: Path) -> None:

@@ -124,11 +124,11 @@ def _generation(context: str, message: Object) -> Generation:
 def _voice(voice: object) -> str:
     """By its name, bare as the newest clients send it, or in an object."""
     if isinstance(voice, dict):
-        if field(voice, "mode", str, "id") != "id":
+        if field(voice, "mode", str, "id", inside="voice") != "id":
             raise InvalidInput(f"voice.mode: {shown(voice['mode'])} is not offered; use id, with the name of a voice")
         if voice.get("__experimental_controls"):
             raise InvalidInput("voice.__experimental_controls: they are not offered; use generation_config.speed")
-        voice = field(voice, "id", str)
+        voice = field(voice, "id", str, inside="voice")
     if not isinstance(voice, str) or not 0 < len(voice) <= MAX_VOICE:
         raise InvalidInput("voice: it must be the name of a voice, or {mode: id, id: the name}")
     return voice
@@ -137,14 +137,14 @@ def _voice(voice: object) -> str:
 def _speed(message: Object) -> float:
     controls = field(message, "generation_config", dict, {})
     only(controls, frozenset({"speed", "volume", "emotion"}), "generation_config")
-    if field(controls, "volume", float, 1.0) != 1.0:
+    if field(controls, "volume", float, 1.0, inside="generation_config") != 1.0:
         raise InvalidInput("generation_config.volume: it is not offered; leave it out, or 1")
-    if field(controls, "emotion", str, "neutral") != "neutral":
+    if field(controls, "emotion", str, "neutral", inside="generation_config") != "neutral":
         raise InvalidInput("generation_config.emotion: it is not offered; leave it out, or neutral")
     named = field(message, "speed", str, "normal")
     if named not in SPEEDS:
         raise InvalidInput(f"speed: {shown(named)} is unknown; use one of {', '.join(SPEEDS)}")
-    speed: float = field(controls, "speed", float, SPEEDS[named])
+    speed: float = field(controls, "speed", float, SPEEDS[named], inside="generation_config")
     return speed
 
 

@@ -96,7 +96,7 @@ def _words(hot_fix: Object) -> dict[str, str] | None:
         raise InvalidInput("hot_fix.replace: it must be a list of objects, of words and what is read in their place")
     for pair in pairs:
         for word in pair:
-            words[word] = field(pair, word, str)
+            words[word] = field(pair, word, str, inside="hot_fix")
     return words or None
 
 

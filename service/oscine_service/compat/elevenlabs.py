@@ -118,7 +118,7 @@ def speed(message: Object) -> float:
     for name in settings:
         if name != "speed" and settings[name] is not None:
             raise InvalidInput(f"voice_settings.{name}: it is not offered; only speed is")
-    rate: float = field(settings, "speed", float, 1.0)
+    rate: float = field(settings, "speed", float, 1.0, inside="voice_settings")
     return rate
 
 

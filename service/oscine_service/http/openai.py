@@ -112,10 +112,11 @@ async def _opening(front: Front, config: Config, limits: Limits, calls: Calls) -
         async with opened as talk:
             yield talk
     except InvalidInput as error:
-        field = FIELD_OF.get(error.message.partition(":")[0])
+        wish, colon, why = error.message.partition(":")
+        field = FIELD_OF.get(wish)
         if field is None:
             raise
-        raise BadField(error.message, field) from error
+        raise BadField(field + colon + why, field) from error
 
 
 async def _replies(talk: Conversation, text: str) -> AsyncIterator[Audio | Done]:

@@ -1,6 +1,5 @@
 """The body of `POST /v1/audio/speech` -> what it asks. Pure; every refusal is a `BadField` that names the field."""
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -184,10 +183,12 @@ def _reference(fields: Mapping[str, Any]) -> ColdVoice | None:
 
 def _voice(fields: Mapping[str, Any]) -> str:
     voice = fields.get("voice")
-    if isinstance(voice, dict) and list(voice) == ["id"]:
-        voice = voice["id"]
+    if isinstance(voice, dict):
+        if extra := [name for name in voice if name != "id"]:
+            raise BadField(f"voice: an object with an id has no field {_shown(extra[0])}; leave it out", "voice")
+        voice = voice.get("id")
     if voice is None:
-        raise BadField("voice: it is missing", "voice")
+        raise BadField("voice: it is missing; name a voice, or send an object with its id", "voice")
     if not isinstance(voice, str):
         raise BadField(f"voice: it must be a string, or an object with an id, not {_kind(voice)}", "voice")
     if not 0 < len(voice) <= MAX_VOICE:
@@ -201,13 +202,7 @@ def _speed(fields: Mapping[str, Any]) -> float:
         return 1.0
     if isinstance(speed, bool) or not isinstance(speed, int | float):
         raise BadField(f"speed: it must be a number, not {_kind(speed)}", "speed")
-    try:
-        number = float(speed)
-    except OverflowError:
-        number = math.inf
-    if not math.isfinite(number):
-        raise BadField("speed: the number is too large", "speed")
-    return number
+    return strict_json.as_float(speed)
 
 
 def _whole(fields: Mapping[str, Any], name: str, default: int) -> int:

@@ -199,7 +199,9 @@ class Library:
         stored = await asyncio.to_thread(catalogue.list, principal.owner)
         own = {each.name for each in stored if each.owner == principal.owner}
         if new.name in own and not new.replace:
-            raise VoiceExists(f"there is a voice {new.name!r} already; take another name, or ask to replace it")
+            raise VoiceExists(
+                f"name: there is a voice {new.name!r} already; take another name, or set replace to true to replace it"
+            )
         most = principal.most_voices
         count = len((own | self._making.get(principal.owner, set())) - {new.name})
         if most is not None and count >= most:

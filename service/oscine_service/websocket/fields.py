@@ -22,23 +22,27 @@ def loads(message: str | bytes) -> Object:
     return found
 
 
+LARGEST = 2**63 - 1
+"""Of a whole number; what a field takes is less, but for a seed."""
+MOST_NAME = 60
 _REQUIRED: Any = object()
 _KINDS = {str: "a string", int: "a whole number", float: "a number", bool: "true or false", dict: "an object"}
 
 
-def field(message: Object, name: str, kind: type, default: Any = _REQUIRED) -> Any:
-    """The field, of that kind; `default` where it is missing or null."""
+def field(message: Object, name: str, kind: type, default: Any = _REQUIRED, *, inside: str = "") -> Any:
+    """The field, of that kind; `default` where it is missing or null. inside: what `message` is called in an error."""
     value = message.get(name)
     if value is None and default is not _REQUIRED:
         return default
+    called = f"{inside}.{name[:MOST_NAME]}" if inside else name
     if value is None:
-        raise InvalidInput(f"{name}: it is missing; it must be {_KINDS[kind]}")
+        raise InvalidInput(f"{called}: it is missing; it must be {_KINDS[kind]}")
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        value = value if abs(value) >= 2**63 else float(value)
-    if isinstance(value, int) and abs(value) >= 2**63:
-        raise InvalidInput(f"{name}: the number is too large")
+        value = strict_json.as_float(value)
+    if kind is int and isinstance(value, int) and abs(value) > LARGEST:
+        raise InvalidInput(f"{called}: the number is out of range; use at most {LARGEST}")
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise InvalidInput(f"{name}: {shown(value)}; it must be {_KINDS[kind]}")
+        raise InvalidInput(f"{called}: {shown(value)}; it must be {_KINDS[kind]}")
     return value
 
 

@@ -148,7 +148,7 @@ def _config(message: Object) -> Config:
     if message.get("pronunciations") is not None:
         words = given["pronunciations"] = field(message, "pronunciations", dict)
         for word in words:
-            field(words, word, str)
+            field(words, word, str, inside="pronunciations")
     if message.get("reference") is not None:
         given["reference"] = _reference(field(message, "reference", dict))
     mode = one_of(Mode, field(message, "mode", str, Mode.AUTO.value), "mode")
@@ -165,10 +165,14 @@ def _format(message: Object) -> Format:
     given: dict[str, Any] = {}
     for name in ("sample_rate", "bitrate"):
         if message.get(name):
-            given[name] = field(message, name, int)
+            given[name] = field(message, name, int, inside="format")
     return Format(
-        encoding=one_of(Encoding, field(message, "encoding", str, Encoding.OPUS.value), "format.encoding"),
-        container=one_of(Container, field(message, "container", str, Container.RAW.value), "format.container"),
+        encoding=one_of(
+            Encoding, field(message, "encoding", str, Encoding.OPUS.value, inside="format"), "format.encoding"
+        ),
+        container=one_of(
+            Container, field(message, "container", str, Container.RAW.value, inside="format"), "format.container"
+        ),
         **given,
     )
 
@@ -176,11 +180,11 @@ def _format(message: Object) -> Format:
 def _reference(message: Object) -> ColdVoice:
     only(message, frozenset({"audio", "transcript", "language"}), "reference")
     try:
-        audio = from_base64(field(message, "audio", str))
+        audio = from_base64(field(message, "audio", str, inside="reference"))
     except ValueError as error:
         raise InvalidInput(f"reference.audio: not base64: {error}") from error
-    transcript = field(message, "transcript", str, "")
-    match field(message, "language", str, ""):
+    transcript = field(message, "transcript", str, "", inside="reference")
+    match field(message, "language", str, "", inside="reference"):
         case "":
             return ColdVoice(audio, transcript)
         case "en" | "zh" as language:

@@ -52,7 +52,7 @@ def clipped() -> np.ndarray:
         (speech(LONGEST_S + 2), RATE, "at most 30 s"),
         (clipped(), RATE, "clipped"),
         (speech(3.0, noise_db=-22.0), RATE, "noisy"),
-        (np.full(3 * RATE, np.nan, np.float32), RATE, "no samples"),
+        (np.full(3 * RATE, np.nan, np.float32), RATE, "no samples .* export it again"),
     ],
 )
 def test_what_makes_no_voice_is_refused_with_the_reason(samples: np.ndarray, rate: int, reason: str) -> None:
