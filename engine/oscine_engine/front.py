@@ -21,6 +21,7 @@ from oscine_engine.text.front_end import FrontEnd
 from oscine_engine.text.pronunciations import Pronunciations
 from oscine_engine.text.tokenizer import Tokenizer
 from oscine_engine.voices import forms, transcript
+from oscine_engine.voices.catalogue import unknown
 from oscine_engine.word_times.features import RATE
 
 MAX_SEED = 2**63 - 1
@@ -141,9 +142,13 @@ class Front:
             if self._stored:
                 raise InvalidInput("this model has no voice of its own: name one of the voice store")
             raise CheckpointError("this model has no voices: add spk2info.pt to its directory")
-        if voice not in self.voices and not self._stored:
-            raise UnknownVoice(f"there is no voice {voice!r}; this model has {', '.join(self.voices)}")
+        self.check_voice(voice)
         return voice
+
+    def check_voice(self, name: str) -> None:
+        """Raises UnknownVoice for one that is surely none: where there is a store, the port says."""
+        if name not in self.voices and not self._stored:
+            raise UnknownVoice(unknown(name, self.voices))
 
     def _check(self, request: SessionRequest) -> None:
         """Raises InvalidInput for what this model, or this service, cannot do."""

@@ -188,7 +188,10 @@ async def test_bad_recordings_forms_and_queries_are_refused(service: Service) ->
     await refused(await service.client.get(PATH, params={"page_size": "1001"}), 400, "1 to 1000")
     await refused(await service.client.get(PATH, params={"page_token": "?"}), 400, "is none that")
     await refused(await service.client.get(PATH, params={"limit": "3"}), 400, "is no parameter")
-    await refused(await service.client.get(f"{PATH}/nobody"), 404, "nobody")
+    there_are = f"there is no voice 'nobody'; there are {service.shipped[0]}"
+    await refused(await service.client.get(f"{PATH}/nobody"), 404, there_are)
+    with pytest.raises(openai.NotFoundError, match=there_are):
+        await said(service, "nobody")
     await refused(await service.client.delete(f"{PATH}/{service.shipped[0]}"), 403, "came with the model")
     assert service.calls.running == 0
 

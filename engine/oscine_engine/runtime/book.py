@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from oscine_engine.errors import InvalidInput, UnknownVoice
 from oscine_engine.lm.interleave import Prompt
 from oscine_engine.port import HeardVoice, StreamOptions
-from oscine_engine.voices.catalogue import StoredVoice
+from oscine_engine.voices.catalogue import MOST_NAMED, StoredVoice, unknown
 from oscine_engine.voices.prompt import VoicePrompt
 from oscine_engine.voices.store import VoiceStore
 
@@ -147,8 +147,12 @@ class VoiceBook:
         if (ready := self._ready.get(name)) is not None:
             return ready
         if self._store is None:
-            raise UnknownVoice(f"there is no voice {name!r}; this model has {', '.join(self._shipped)}")
-        stored = self._store.find(name, owner)
+            raise UnknownVoice(unknown(name, self._shipped))
+        try:
+            stored = self._store.find(name, owner)
+        except UnknownVoice as error:
+            others = dict.fromkeys([*self._shipped, *self._store.names(owner, MOST_NAMED + 1)])
+            raise UnknownVoice(unknown(name, others)) from error
         with self._lock:
             if (ready := self._stored.get(stored)) is not None:
                 self._stored.move_to_end(stored)

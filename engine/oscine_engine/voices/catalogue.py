@@ -9,8 +9,9 @@ import errno
 import re
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from oscine_engine.errors import InvalidInput, StoreError, UnknownVoice
@@ -19,6 +20,8 @@ from oscine_engine.voices.language import Language
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 BUSY_S = 30.0
 """A writer waits so long for another one."""
+MOST_NAMED = 10
+"""Voices that a message names."""
 _VERSION = 1
 _SCHEMA = """
 CREATE TABLE voices (
@@ -83,6 +86,14 @@ class Catalogue:
         if stored is None:
             raise UnknownVoice(unknown(name))
         return stored
+
+    def names(self, owner: str, most: int) -> list[str]:
+        """Of the first voices that `owner` sees, by name: a store may have very many."""
+        with self._reading():
+            rows = self._rows.execute(
+                "SELECT DISTINCT name FROM voices WHERE owner IN (?1, '') ORDER BY name LIMIT ?2", (owner, most)
+            ).fetchall()
+        return [name for (name,) in rows]
 
     def list(self, owner: str = "") -> list[StoredVoice]:
         """What `owner` sees, by name."""
@@ -170,5 +181,9 @@ def check_name(name: str) -> None:
         )
 
 
-def unknown(name: str) -> str:
-    return f"there is no voice {name!r}"
+def unknown(name: str, others: Collection[str] = ()) -> str:
+    """others: voices that whoever asked may know of; some are named."""
+    if not others:
+        return f"there is no voice {name!r}"
+    more = " and more" if len(others) > MOST_NAMED else ""
+    return f"there is no voice {name!r}; there are {', '.join(islice(others, MOST_NAMED))}{more}"

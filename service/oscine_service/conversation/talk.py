@@ -9,11 +9,12 @@ from functools import partial
 from typing import Any, Self
 
 from oscine_engine import errors, events
-from oscine_engine.errors import InvalidInput, OscineError, Stalled
-from oscine_engine.events import Event, Stats
+from oscine_engine.errors import InvalidInput, OscineError, Stalled, UnknownVoice
+from oscine_engine.events import Event, SessionRequest, Stats
 from oscine_engine.front import Front
 from oscine_engine.marks import TooManyMarks
 from oscine_engine.session import NothingToSay, Session
+from oscine_engine.voices.catalogue import unknown
 from oscine_service import visits
 from oscine_service.audio import SAMPLE_RATE, waits
 from oscine_service.conversation.backlog import Backlog
@@ -75,7 +76,7 @@ class Conversation:
         try:
             made = partial(Speech, config.format, limits, request.word_times)
             speech = await asyncio.to_thread(made) if waits(config.format) else made()
-            async with await front.open(request) as session:
+            async with await _session(front, request) as session:
                 # A recording that came with them has been heard, and nothing of the call is to keep it.
                 del config, request
                 talk = cls(session, speech, limits, attendant)
@@ -259,3 +260,13 @@ class Conversation:
             self._fault = error
             self._cut.set_result(None)
             self._cancelling = asyncio.ensure_future(self._session.cancel())
+
+
+async def _session(front: Front, request: SessionRequest) -> Session:
+    """Raises as `Front.open` does; who may not speak in every voice is not told of others."""
+    try:
+        return await front.open(request)
+    except UnknownVoice as error:
+        if request.voice is not None and principal.current().voices:
+            raise UnknownVoice(unknown(request.voice)) from error
+        raise

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
@@ -129,9 +129,10 @@ class Library:
         if (info := self._shipped.get(name)) is not None:
             voice = Voice(name, info.language, info.description, Origin.MODEL)
         elif self._catalogue is not None:
-            voice = _voice(await asyncio.to_thread(self._catalogue.find, name, principal.owner), principal)
+            with suppress(UnknownVoice):
+                voice = _voice(await asyncio.to_thread(self._catalogue.find, name, principal.owner), principal)
         if voice is None or not _seen(voice, principal):
-            raise UnknownVoice(unknown(name[:MAX_SHOWN]))
+            raise UnknownVoice(unknown(name[:MAX_SHOWN], [each.name for each in await self.all(principal)]))
         return voice
 
     async def keeps(self, principal: Principal, name: str) -> bool:
