@@ -87,4 +87,4 @@ def web(
     routes += [*http_calls.routes(calls), *http_rtp.routes(rtp)]
     if settings.server.page:
         routes += browser.routes()
-    return entrance.around(application(front, limits, calls, routes=[*routes, *entrance.routes()]))
+    return entrance.around(application(front, limits, calls, voices, routes=[*routes, *entrance.routes()]))

@@ -11,16 +11,19 @@ from itertools import count
 
 from starlette.websockets import WebSocket
 
-from oscine_engine.errors import InvalidInput
+from oscine_engine.errors import InvalidInput, UnknownVoice
 from oscine_engine.events import SessionRequest
 from oscine_engine.front import Front
 from oscine_engine.session import NothingToSay
 from oscine_service.audio import Encoding, Format
-from oscine_service.compat.query import number, switch, whole
+from oscine_service.compat.query import each_once, number, switch, whole
 from oscine_service.conversation import Audio, Calls, Config, Flushed, Reply
 from oscine_service.errors import code, row
 from oscine_service.http.errors import envelope
 from oscine_service.limits import Limits
+from oscine_service.security.errors import Forbidden
+from oscine_service.security.principal import current
+from oscine_service.voices.library import Library
 from oscine_service.websocket.accepting import accepted
 from oscine_service.websocket.fields import field, loads, only, shown
 from oscine_service.websocket.socket import Message, Socket
@@ -128,11 +131,25 @@ class Deepgram:
         await self._socket.close(close, why)
 
 
-async def serve(websocket: WebSocket, front: Front, limits: Limits, calls: Calls) -> None:
+async def _check_voice(name: str | None, front: Front, voices: Library | None) -> None:
+    """Raises InvalidInput for a model that is no voice, as the original refuses it."""
+    try:
+        if name is not None and voices is not None:
+            await voices.get(current(), name)
+        elif name is not None:
+            front.check_voice(name)
+    except UnknownVoice as error:
+        raise InvalidInput(f"model: {error}") from error
+
+
+async def serve(
+    websocket: WebSocket, front: Front, limits: Limits, calls: Calls, voices: Library | None = None
+) -> None:
     """One client, from its request to the end of its socket."""
     try:
-        asked = config(websocket.query_params)
-    except InvalidInput as error:
+        asked = config(each_once(websocket.query_params))
+        await _check_voice(asked.session.voice, front, voices)
+    except (InvalidInput, Forbidden) as error:
         await websocket.send_denial_response(envelope(error))
         return
     if not await accepted(websocket, calls, ("token", "bearer")):

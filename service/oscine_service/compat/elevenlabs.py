@@ -6,10 +6,11 @@ Which model is named, and how text is to be gathered before it is spoken, makes 
 it can.
 """
 
+import asyncio
 import base64
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from starlette.websockets import WebSocket
@@ -19,7 +20,7 @@ from oscine_engine.events import SessionRequest
 from oscine_engine.front import Front
 from oscine_engine.session import NothingToSay
 from oscine_service.audio import Container, Encoding, Format
-from oscine_service.compat.query import switch, whole
+from oscine_service.compat.query import each_once, switch, whole, within
 from oscine_service.conversation import (
     Audio,
     Calls,
@@ -54,6 +55,8 @@ _FIELDS = frozenset(
     "try_trigger_generation pronunciation_dictionary_locators xi_api_key xi-api-key authorization".split()
 )
 MAX_CONTEXT = 200
+LONGEST_SILENCE_S = 180
+"""That the original lets a client ask for. Here all sockets wait as long as the service is set to."""
 
 
 def output_format(name: str) -> Format:
@@ -100,6 +103,9 @@ def asked(voice: str, query: Mapping[str, str]) -> Asked:
         raise InvalidInput(f"{shown(unknown[0])} is not offered; the parameters are {', '.join(sorted(_QUERY))}")
     if query.get("apply_text_normalization", "auto") not in ("auto", "on"):
         raise InvalidInput("apply_text_normalization: numbers are always read as words; use auto or on")
+    switch(query, "enable_logging", default=True)
+    within(query, "inactivity_timeout", 20, 1, LONGEST_SILENCE_S)
+    within(query, "optimize_streaming_latency", 0, 0, 4)
     return Asked(
         voice=voice,
         format=output_format(query.get("output_format", DEFAULT_FORMAT)),
@@ -124,9 +130,10 @@ def speed(message: Object) -> float:
 
 class Context:
     """One conversation as this dialect tells it. name: None where there is one on a socket. unflushed: text was sent
-    that no flush followed. closing: the client has closed it."""
+    that no flush followed. closing: the client has closed it. hang_up: called behind the error that ends it."""
 
-    def __init__(self, name: str | None, asked: Asked) -> None:
+    def __init__(self, name: str | None, asked: Asked, hang_up: Callable[[Exception], None] | None = None) -> None:
+        self._hang_up = hang_up
         self.unflushed = False
         self.closing = False
         self._names = {} if name is None else {"contextId": name}
@@ -148,6 +155,8 @@ class Context:
             yield self._end()
         else:
             yield failure(error, self._names)
+            if self._hang_up is not None:
+                self._hang_up(error)
 
     def _end(self) -> str:
         return json.dumps(
@@ -193,6 +202,15 @@ class ElevenLabs:
         self._contexts: dict[str, Context] = {}
 
     async def hear(self, message: Message) -> None:
+        try:
+            await self._hear(message)
+        except InvalidInput as error:
+            if self._multi:
+                raise
+            await self._socket.send(failure(error, {}))
+            await self._socket.close(row(error).close, str(error))
+
+    async def _hear(self, message: Message) -> None:
         found = loads(message)
         name = field(found, "context_id", str, field(found, "contextId", str, ""))
         if len(name) > MAX_CONTEXT:
@@ -207,8 +225,10 @@ class ElevenLabs:
         except InvalidInput as error:
             if channel is not None:
                 await channel.end(error)  # all that was accepted before is spoken first
+            elif self._multi:
+                await self._socket.send(failure(error, {"contextId": name}))
             else:
-                await self._socket.send(failure(error, {"contextId": name} if self._multi else {}))
+                raise
 
     def refused(self, error: InvalidInput) -> str:
         return failure(error, {})
@@ -228,7 +248,7 @@ class ElevenLabs:
         if channel is None:
             if not text and not flush:
                 return  # a sign of life
-            context = Context(name if self._multi else None, self._asked)
+            context = Context(name, self._asked) if self._multi else Context(None, self._asked, self._lost)
             channel = self._socket.open(name, self._asked.config(speed(message)), context)
             self._contexts = {each: known for each, known in self._contexts.items() if self._socket.channel(each)}
             self._contexts[name] = context
@@ -240,6 +260,10 @@ class ElevenLabs:
             await channel.put(Flush())
         if flush:
             context.unflushed = False
+
+    def _lost(self, error: Exception) -> None:
+        """The one conversation of this socket ended with an error, which was told: so does the socket."""
+        self._hanging_up = asyncio.ensure_future(self._socket.close(row(error).close, str(error)))
 
     async def _close_context(self, name: str, channel: Channel) -> None:
         context = self._contexts[name]
@@ -258,7 +282,7 @@ class ElevenLabs:
 
 async def _serve(websocket: WebSocket, front: Front, limits: Limits, calls: Calls, *, multi: bool) -> None:
     try:
-        wanted = asked(websocket.path_params["voice"], websocket.query_params)
+        wanted = asked(websocket.path_params["voice"], each_once(websocket.query_params))
     except InvalidInput as error:
         await websocket.send_denial_response(envelope(error))
         return

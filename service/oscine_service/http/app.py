@@ -16,6 +16,7 @@ from oscine_service.http.errors import HANDLERS
 from oscine_service.limits import Limits
 from oscine_service.telephony import jambonz
 from oscine_service.telephony.carriers import routes as carriers
+from oscine_service.voices.library import Library
 from oscine_service.websocket import native
 
 
@@ -23,11 +24,15 @@ def application(
     front: Front,
     limits: Limits,
     calls: Calls,
+    voices: Library | None = None,
     *,
     routes: Sequence[BaseRoute] = (),
     middleware: Sequence[Middleware] = (),
 ) -> Starlette:
-    """WebSocket, in our own protocol and in those of others, in front of `front`. routes: what else is served."""
+    """WebSocket, in our own protocol and in those of others, in front of `front`.
+
+    voices: all there are, for protocols that refuse others at once. routes: what else is served.
+    """
 
     async def alive(request: Request) -> JSONResponse:
         return JSONResponse({"status": "alive"})
@@ -44,7 +49,7 @@ def application(
         Route("/livez", alive),
         Route("/readyz", ready),
         WebSocketRoute(native.PATH, speech),
-        *dialects.routes(front, limits, calls),
+        *dialects.routes(front, limits, calls, voices),
         *carriers.routes(calls),
         *jambonz.routes(front, limits, calls),
     ]

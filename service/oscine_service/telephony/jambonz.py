@@ -16,7 +16,7 @@ from oscine_engine.events import SessionRequest
 from oscine_engine.front import Front
 from oscine_engine.session import NothingToSay
 from oscine_service.audio import Encoding, Format
-from oscine_service.compat.query import whole
+from oscine_service.compat.query import each_once, whole
 from oscine_service.conversation import MAX_VOICE, Audio, Calls, Config, Flushed, Reply, text_piece
 from oscine_service.http.errors import envelope
 from oscine_service.limits import Limits
@@ -111,7 +111,7 @@ def failure(error: Exception) -> str:
 async def serve(websocket: WebSocket, front: Front, limits: Limits, calls: Calls) -> None:
     """One client, from its request to the end of its socket."""
     try:
-        asked = config(websocket.query_params)
+        asked = config(each_once(websocket.query_params))
     except InvalidInput as error:
         await websocket.send_denial_response(envelope(error))
         return

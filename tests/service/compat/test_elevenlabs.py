@@ -138,13 +138,34 @@ async def test_what_is_not_offered_is_refused_by_name(door: Door, first: dict[st
 
 
 @pytest.mark.parametrize(
-    "query", ["output_format=wav_24000", "output_format=pcm_1", "apply_text_normalization=off", "x=1"]
+    "query",
+    [
+        "output_format=wav_24000",
+        "output_format=pcm_1",
+        "apply_text_normalization=off",
+        "x=1",
+        "inactivity_timeout=99999",
+        "optimize_streaming_latency=5",
+        "enable_logging=perhaps",
+        "model_id=a&model_id=b",
+    ],
 )
 async def test_a_bad_address_is_refused_with_a_reason(door: Door, query: str) -> None:
     with pytest.raises(InvalidStatus) as refused:
         async with replay(door.address, f"/v1/text-to-speech/synthetic/multi-stream-input?{query}"):
             pass
     assert refused.value.response.status_code == 400
+
+
+@pytest.mark.parametrize("voice", ["synthetic", "nobody"])
+@pytest.mark.parametrize(
+    "message", [{"text": 5}, {"text": "Hello. ", "sparkle": 1}, {"text": "Hello. ", "flush": True}]
+)
+async def test_an_error_ends_a_socket_with_one_context(door: Door, voice: str, message: dict[str, Any]) -> None:
+    async with replay(door.address, SINGLE.replace("synthetic", voice)) as client:
+        await client.send({"text": " "}, message, {"text": ""})
+        assert await client.closed() == (1000 if voice == "synthetic" and "flush" in message else 1008)
+        assert ("error" in client.told[-1]) == (voice == "nobody" or "flush" not in message)
 
 
 async def test_an_end_that_is_sent_over_and_over_costs_nothing(door: Door) -> None:
