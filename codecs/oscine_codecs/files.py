@@ -54,7 +54,12 @@ def decode(data: bytes, *, max_bytes: int = MAX_BYTES, max_seconds: float = MAX_
         raise CodecError(f"not a readable audio file ({why}); send WAV, FLAC, MP3 or Ogg") from error
     if not blocks:
         raise CodecError("the audio file holds no samples")
-    return pcm.check(np.concatenate(blocks)), rate
+    samples = np.concatenate(blocks)
+    if not np.isfinite(samples).all():
+        raise CodecError(
+            "the audio file holds NaN or infinity, which are no samples; export it again, as 16-bit WAV for one"
+        )
+    return pcm.check(samples), rate
 
 
 def _mono_blocks(file: soundfile.SoundFile, rate: int, max_seconds: float) -> Iterator[pcm.Samples]:

@@ -22,6 +22,8 @@ import pytest_asyncio
 import soundfile
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
 
 from oscine_codecs import pcm
 from oscine_engine.checkpoint.load import Checkpoint
@@ -341,9 +343,31 @@ async def test_other_bodies_and_methods_are_refused(service: Service) -> None:
     large = await service.say(input="x" * (12 << 20))
     assert large.status_code == 413 and large.json()["error"]["code"] == "too_large"
     wrong = await service.http.get("/v1/audio/speech")
-    assert wrong.status_code == 405 and "error" in wrong.json()
+    assert wrong.status_code == 405 and wrong.headers["allow"] == "POST"
+    assert wrong.json()["error"]["message"] == "'GET' is not taken at '/v1/audio/speech'; use POST"
     lost = await service.http.get("/v1/audio/speeches")
-    assert lost.status_code == 404 and "error" in lost.json()
+    assert lost.status_code == 404 and lost.json()["error"]["code"] == "not_found"
+    assert "nothing at '/v1/audio/speeches'; over HTTP there are /livez" in lost.json()["error"]["message"]
+    socket = await service.http.get("/v1/speech")
+    assert socket.status_code == 404 and "there is WebSocket at '/v1/speech'" in socket.json()["error"]["message"]
+    packed = await service.http.post(
+        "/v1/audio/speech",
+        content=json.dumps(GOOD),
+        headers={"Content-Type": "application/json", "Content-Encoding": "gzip"},
+    )
+    assert packed.status_code == 415 and packed.json()["error"]["code"] == "unsupported_encoding"
+    assert "not compressed" in packed.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("path", ["/v1/nowhere", "/v1/audio/speech"])
+async def test_a_websocket_to_a_path_without_one_is_told_what_there_is(service: Service, path: str) -> None:
+    with pytest.raises(InvalidStatus) as refused:
+        async with connect(f"ws://{service.http.base_url.netloc.decode()}{path}", proxy=None):
+            pass
+    response = refused.value.response
+    assert response.status_code == 404
+    message = json.loads(response.body)["error"]["message"]
+    assert repr(path) in message and "over WebSocket there are /v1/speech" in message
 
 
 def post(data: bytes) -> bytes:

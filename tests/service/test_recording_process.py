@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from oscine_engine.errors import InternalError
+from oscine_engine.errors import InternalError, InvalidInput
 from oscine_service.event_loop import new_event_loop
 from oscine_service.voices.worker import Worker, _exchange
 
@@ -29,6 +29,18 @@ def test_one_that_has_ended_is_no_fault_of_the_service(tmp_path: Path, loop: typ
 
     with asyncio.Runner(loop_factory=loop) as runner:
         runner.run(ask())
+
+
+def test_what_a_decoder_prints_of_a_broken_file_is_in_no_log(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    async def ask() -> None:
+        worker = Worker(tmp_path, None)
+        asked = {"name": "a", "transcript": "", "language": None, "description": "", "owner": "", "replace": False}
+        with pytest.raises(InvalidInput, match="not a readable audio file"):
+            await worker.ask("add", asked, b"\xff\xfb\x90\x00" + bytes(20_000))
+        await worker.close()
+
+    asyncio.run(ask())
+    assert capfd.readouterr() == ("", "")
 
 
 def test_grpc_leaves_children_alone() -> None:

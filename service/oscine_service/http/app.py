@@ -12,7 +12,7 @@ from starlette.websockets import WebSocket
 from oscine_engine.front import Front
 from oscine_service.compat import routes as dialects
 from oscine_service.conversation import Calls
-from oscine_service.http.errors import HANDLERS
+from oscine_service.http.errors import EVERYTHING, HANDLERS, nowhere
 from oscine_service.limits import Limits
 from oscine_service.telephony import jambonz
 from oscine_service.telephony.carriers import routes as carriers
@@ -45,6 +45,9 @@ def application(
     async def speech(websocket: WebSocket) -> None:
         await native.serve(websocket, front, limits, calls)
 
+    async def lost(websocket: WebSocket) -> None:
+        await websocket.send_denial_response(nowhere(websocket))
+
     here: list[BaseRoute] = [
         Route("/livez", alive),
         Route("/readyz", ready),
@@ -53,4 +56,8 @@ def application(
         *carriers.routes(calls),
         *jambonz.routes(front, limits, calls),
     ]
-    return Starlette(routes=[*here, *routes], middleware=list(middleware), exception_handlers=HANDLERS)
+    return Starlette(
+        routes=[*here, *routes, WebSocketRoute(EVERYTHING, lost)],
+        middleware=list(middleware),
+        exception_handlers=HANDLERS,
+    )

@@ -20,9 +20,23 @@ class TooLarge(InvalidInput):
         super().__init__(f"the body has more than {most} bytes, which is the most that is taken here")
 
 
+class Encoded(InvalidInput):
+    """A body is said to be compressed."""
+
+    code = "unsupported_encoding"
+    http = 415
+
+    def __init__(self, encoding: str) -> None:
+        super().__init__(
+            f"Content-Encoding: {encoding[:40]!r} is not taken; send the body not compressed, and without that header"
+        )
+
+
 async def read(request: Request, at_most: int) -> bytes:
-    """Raises TooLarge beyond `at_most` bytes, Idle where the rest does not come, and ClientDisconnect where the client
-    leaves."""
+    """Raises Encoded for one that is said to be compressed, TooLarge beyond `at_most` bytes, Idle where the rest does
+    not come, and ClientDisconnect where the client leaves."""
+    if (encoding := request.headers.get("content-encoding", "").strip().lower()) not in ("", "identity"):
+        raise Encoded(encoding)
     data = bytearray()
     try:
         async with asyncio.timeout(PATIENCE_S):

@@ -3,13 +3,20 @@
 import math
 
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Route, WebSocketRoute
 
 from oscine_codecs.errors import CodecError
 from oscine_engine.errors import OscineError, UnknownVoice
 from oscine_service.errors import code, retry_after_s, row
 
+MAX_SHOWN = 80
+"""Characters of a path, in a message."""
+EVERYTHING = "/{path:path}"
+"""What a route is at that stands for all that no other does."""
+FILES = ("/page/", "/player/")
+"""What belongs to a page, and is not told of."""
 LEFT = 499
 """What nobody is told who has left; no status of HTTP's."""
 
@@ -40,7 +47,40 @@ async def ours(request: Request, error: Exception) -> JSONResponse:
 async def starlettes(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     headers = dict(error.headers or {})
+    if error.status_code == 404:
+        return nowhere(request)
+    if error.status_code == 405:
+        methods = ", ".join(sorted(_methods(request)))
+        told = f"{request.method[:20]!r} is not taken at {_shown(request)}; use {methods}"
+        return _body(405, told, "method_not_allowed", None, {**headers, "Allow": methods})
     return _body(error.status_code, error.detail, error.detail.lower().replace(" ", "_"), None, headers)
+
+
+def nowhere(connection: HTTPConnection) -> JSONResponse:
+    """There is nothing of its kind, HTTP or WebSocket, at the path of a request."""
+    socket = connection.scope["type"] == "websocket"
+    kind, other = ("WebSocket", "HTTP") if socket else ("HTTP", "WebSocket")
+    routes = [each for each in connection.app.routes if getattr(each, "path", "") not in ("", EVERYTHING)]
+    here = [each.path for each in routes if isinstance(each, WebSocketRoute if socket else Route)]
+    elsewhere = [each for each in routes if isinstance(each, Route if socket else WebSocketRoute)]
+    there = any(each.path_regex.match(connection.url.path) for each in elsewhere)
+    why = (
+        f"there is {other} at {_shown(connection)}, not {kind}"
+        if there
+        else f"there is nothing at {_shown(connection)}"
+    )
+    told = ", ".join(dict.fromkeys(path for path in here if not path.startswith(FILES)))
+    return _body(404, f"{why}; over {kind} there are {told}", "not_found", None, {})
+
+
+def _methods(request: Request) -> set[str]:
+    """That are taken at the path of a request."""
+    found = [each for each in request.app.routes if isinstance(each, Route) and each.methods]
+    return {method for each in found if each.path_regex.match(request.url.path) for method in each.methods or ()}
+
+
+def _shown(connection: HTTPConnection) -> str:
+    return repr(connection.url.path[:MAX_SHOWN])
 
 
 async def gone(request: Request, error: Exception) -> Response:

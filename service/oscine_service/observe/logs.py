@@ -47,6 +47,8 @@ def set_up(level: str, format: str) -> None:
     ours.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
     root.addHandler(ours)
     root.setLevel(level.upper())
+    # What it finds in a form is told to whoever sent that.
+    logging.getLogger("python_multipart").setLevel(logging.CRITICAL)
 
 
 class _Stderr(logging.Handler):

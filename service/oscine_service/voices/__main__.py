@@ -9,6 +9,8 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -41,7 +43,8 @@ class _Maker:
 
         owner, replace = asked.pop("owner"), asked.pop("replace")
         try:
-            samples, rate = audio_files.decode(audio, max_bytes=MAX_AUDIO_BYTES, max_seconds=MAX_AUDIO_S)
+            with _quiet():
+                samples, rate = audio_files.decode(audio, max_bytes=MAX_AUDIO_BYTES, max_seconds=MAX_AUDIO_S)
         except CodecError as error:
             raise InvalidInput(str(error)) from error
         encoders, front_end = self._load()
@@ -114,6 +117,19 @@ def _store(folder: Path, source: str | None) -> "VoiceStore | SharedVoiceStore":
     from oscine_service.storage.voice_store import SharedVoiceStore
 
     return SharedVoiceStore(SharedVoices(opened(address.read(source))), Copy(folder, source))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what a decoder prints by itself of a broken file: whoever sent that is told."""
+    kept = os.dup(2)
+    with open(os.devnull, "wb") as nothing:
+        os.dup2(nothing.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def _own_pipes() -> "tuple[IO[bytes], IO[bytes]]":
