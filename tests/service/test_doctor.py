@@ -1,5 +1,6 @@
 """`oscine doctor`: what it finds on this machine, and on ones that are not well."""
 
+import asyncio
 import datetime
 import json
 import os
@@ -13,15 +14,22 @@ from pathlib import Path
 import pytest
 import trustme
 
+from oscine_engine.front import Front, VoiceInfo, read_front_end
 from oscine_service.cli.doctor import line
 from oscine_service.cli.main import main
 from oscine_service.config.model import Engine, Security, Server, Settings
+from oscine_service.conversation import Calls
 from oscine_service.doctor import machine, service, speaking
 from oscine_service.doctor.finding import Finding, Level, fault, good
+from oscine_service.grpc.server import serving as grpc_serving
+from oscine_service.http.app import application
+from oscine_service.http.server import serving as http_serving
+from oscine_service.limits import Limits
 from oscine_service.observe.memory import Memory
 from oscine_service.security import keys, tls
 from oscine_service.security.keys import Key
 from oscine_service.security.tls import Files
+from tests.engine.ports import HandPort
 
 OK = Settings()
 
@@ -110,6 +118,26 @@ def test_a_port_that_is_taken_is_found() -> None:
     assert levels(iter(found)) == [Level.GOOD, Level.FAULT]
     assert str(port) in mends(iter(found)) and "ss -ltnp" in mends(iter(found))
     assert "--http-port" in mends(iter(found))
+
+
+async def test_ports_of_a_service_that_runs_are_no_fault(model: Path) -> None:
+    front, calls, limits = (
+        Front(HandPort(), read_front_end(model), {"anna": VoiceInfo("en", "")}, 24000),
+        Calls(),
+        Limits(),
+    )
+    async with (
+        grpc_serving(front, "127.0.0.1", 0, limits=limits, calls=calls) as grpc_served,
+        http_serving(application(front, limits, calls), "127.0.0.1", 0, calls=calls) as http_address,
+    ):
+        port, http_port = (int(each.rpartition(":")[2]) for each in (grpc_served.address, http_address))
+        settings = replace(OK, server=Server(port=port, http_port=http_port))
+        found = await asyncio.to_thread(lambda: list(service.ports(settings)))
+        swapped = replace(OK, server=Server(port=http_port, http_port=port))
+        wrong = await asyncio.to_thread(lambda: list(service.ports(swapped)))
+    assert levels(iter(found)) == [Level.GOOD, Level.GOOD]
+    assert all("in use, by a service that answers as Oscine" in each.what for each in found)
+    assert levels(iter(wrong)) == [Level.FAULT, Level.FAULT]
 
 
 def test_a_machine_without_libraries_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

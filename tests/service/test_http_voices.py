@@ -133,7 +133,7 @@ async def test_all_that_is_known_of_a_voice_is_shown(service: Service) -> None:
         True,
     )
     shipped = (await service.client.get(f"{PATH}/{service.shipped[0]}")).json()
-    assert (shipped["origin"], shipped["created_at"]) == ("model", 0)
+    assert (shipped["origin"], shipped["created_at"]) == ("model", 0) and "seconds" not in shipped
     assert (await create(service, "anna")).status_code == 409
     assert (await create(service, "anna", replace="true")).status_code == 201
     pages, token = [], ""

@@ -9,6 +9,7 @@ import json
 import math
 import os
 import random
+import re
 import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -141,6 +142,17 @@ async def test_the_official_client_s_events(service: Service) -> None:
     heard = b"".join(base64.b64decode(event["audio"]) for event in deltas)
     plain = await service.say(response_format="pcm")
     assert len(heard) == len(plain.content) and usage["output_tokens"] > 0
+
+
+async def test_the_page_s_snippet_runs_as_it_stands(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "http.md").read_text(encoding="utf-8")
+    (snippet,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    code = snippet.replace("localhost:8080", service.http.base_url.netloc.decode())
+    await asyncio.to_thread(exec, compile(code, "http.md", "exec"), {})
+    assert (tmp_path / "morning.ogg").read_bytes().startswith(b"OggS")
 
 
 async def test_the_official_client_lists_models(service: Service) -> None:

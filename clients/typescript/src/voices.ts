@@ -8,8 +8,8 @@ export interface Voice {
   description: string;
   /** model: it came with the model. own: may be deleted. shared: everybody's. */
   origin: "model" | "own" | "shared";
-  /** Of its reference; 0 for the model's. */
-  seconds: number;
+  /** Of its reference; not told of the model's. */
+  seconds?: number;
   /** Unix time in seconds; 0 for the model's. */
   created_at: number;
   transcribed: boolean;

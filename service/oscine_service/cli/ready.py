@@ -46,7 +46,7 @@ def _over_http(host: str, port: int, security: Security) -> None:
     connection = (
         http.client.HTTPConnection(host, port, timeout=PATIENCE_S)
         if security.tls_cert is None
-        else http.client.HTTPSConnection(host, port, timeout=PATIENCE_S, context=_context(security))
+        else http.client.HTTPSConnection(host, port, timeout=PATIENCE_S, context=context(security))
     )
     try:
         connection.request("GET", "/readyz")
@@ -60,7 +60,7 @@ def _over_http(host: str, port: int, security: Security) -> None:
         raise NotReady(f"the service at {host}:{port} takes no calls: {_status(told)}")
 
 
-def _context(security: Security) -> ssl.SSLContext:
+def context(security: Security) -> ssl.SSLContext:
     """It need not prove who it is: it is this machine that is asked, under another name than its certificate's."""
     context = ssl.create_default_context()
     context.check_hostname = False

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from oscine_engine.errors import OscineError
 from oscine_service.config.model import Settings
-from oscine_service.doctor import shared_voices
+from oscine_service.doctor import answering, shared_voices
 from oscine_service.doctor.finding import Finding, advice, fault, good
 from oscine_service.entrance import is_local
 from oscine_service.grpc.server import check_address
@@ -59,12 +59,18 @@ def voices(settings: Settings) -> Iterator[Finding]:
 
 def ports(settings: Settings) -> Iterator[Finding]:
     server = settings.server
-    for name, port in (("port", server.port), ("http_port", server.http_port)):
+    for name, port, ours in (
+        ("port", server.port, answering.over_grpc),
+        ("http_port", server.http_port, answering.over_http),
+    ):
         if port is None:
             continue
         try:
             check_address(server.host, port, f"--{name.replace('_', '-')}")
         except OscineError as error:
+            if ours(settings):
+                yield good("ports", f"{server.host}:{port} is in use, by a service that answers as Oscine")
+                continue
             yield fault("ports", str(error), f"ss -ltnp says who has it; or choose another {name}")
         else:
             yield good("ports", f"{server.host}:{port} is free" if port else f"{name}: any that is free")

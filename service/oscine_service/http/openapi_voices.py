@@ -11,7 +11,7 @@ _VOICE_REF = {"$ref": "#/components/schemas/Voice"}
 SCHEMAS: Schema = {
     "Voice": {
         "type": "object",
-        "required": ["id", "object", "name", "type", "created_at", "language", "description", "origin", "seconds"],
+        "required": ["id", "object", "name", "type", "created_at", "language", "description", "origin"],
         "properties": {
             "id": {"type": "string", "description": "What a request gives as its voice; the same as the name."},
             "object": {"const": "audio.voice"},
@@ -24,7 +24,7 @@ SCHEMAS: Schema = {
                 "enum": [origin.value for origin in Origin],
                 "description": "model: it came with the model. own: the caller may delete it. shared: everybody's.",
             },
-            "seconds": {"type": "number", "description": "Of its reference; 0 for the model's."},
+            "seconds": {"type": "number", "description": "Of its reference; not told of the model's."},
             "transcribed": {"type": "boolean", "description": "The words of its reference are known."},
         },
     },

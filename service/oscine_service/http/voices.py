@@ -16,7 +16,7 @@ from oscine_engine.errors import InvalidInput
 from oscine_service.conversation import Calls
 from oscine_service.http import body
 from oscine_service.security.principal import current
-from oscine_service.voices.library import MAX_AUDIO_BYTES, Library, NewVoice, Voice
+from oscine_service.voices.library import MAX_AUDIO_BYTES, Library, NewVoice, Origin, Voice
 
 MAX_FORM_BYTES = MAX_AUDIO_BYTES + (1 << 16)
 MAX_FIELDS = 16
@@ -136,6 +136,7 @@ def _paging(request: Request) -> tuple[int, str]:
 
 
 def _shown(voice: Voice) -> dict[str, Any]:
+    reference = {} if voice.origin is Origin.MODEL else {"seconds": round(voice.seconds, 3)}
     return {
         "id": voice.name,
         "object": "audio.voice",
@@ -145,6 +146,6 @@ def _shown(voice: Voice) -> dict[str, Any]:
         "language": voice.language,
         "description": voice.description,
         "origin": voice.origin.value,
-        "seconds": round(voice.seconds, 3),
+        **reference,
         "transcribed": voice.transcribed,
     }
