@@ -95,7 +95,9 @@ async def test_leaving_early_frees_the_stream(service: Service) -> None:
 
 
 async def test_nothing_is_made_ahead_of_who_takes_it(service: Service) -> None:
-    called = methods(service.engine).call(SYNTHESIZE, (), sent(config(), pb.SynthesizeRequest(text="One. ")))
+    # More than is ever made ahead, so that it cannot have ended.
+    text = "Nobody takes what is said here. " * 40
+    called = methods(service.engine).call(SYNTHESIZE, (), sent(config(), pb.SynthesizeRequest(text=text)))
     waiting = await anext(called)
     assert pb.SynthesizeResponse.FromString(waiting).HasField("started")  # type: ignore[arg-type]
     await asyncio.sleep(0.2)
