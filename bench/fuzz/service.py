@@ -20,7 +20,7 @@ from typing import Any
 from bench.figures import resident
 from bench.fuzz.port import RATE, FastPort
 from oscine_engine.front import Front, VoiceInfo, read_front_end
-from oscine_engine.runtime.memory import give_back
+from oscine_engine.runtime.memory import give_back, share_a_heap
 from oscine_service.compat.riva import Riva
 from oscine_service.config.model import Security, Settings
 from oscine_service.conversation import Calls
@@ -139,6 +139,8 @@ def _print(told: dict[str, Any]) -> None:
 def main() -> None:
     faults = Faults()
     logging.getLogger().addHandler(faults)
+    # Else memory that grows may be holes in heaps of threads.
+    share_a_heap()
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(serve(Path(sys.argv[1]), faults))
 

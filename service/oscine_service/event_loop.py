@@ -5,12 +5,8 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from oscine_engine.runtime.memory import share_a_heap
-
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """For a process that has no threads yet: they will share a heap."""
-    share_a_heap()
     try:
         import uvloop
     except ImportError:  # no wheel for this platform: asyncio's own loop serves

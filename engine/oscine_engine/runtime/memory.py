@@ -26,9 +26,9 @@ def hold_little() -> None:
 def share_a_heap() -> None:
     """Let all threads allocate from one heap. Before there are threads.
 
-    The C library gives each a heap of its own, up to eight a core, and what is freed leaves holes in each: 30 MiB after
-    a hundred sessions of an engine, 35 MiB after ten thousand odd messages to a service. One thread at a time computes
-    in either, so nobody waits.
+    The C library gives each a heap of its own, up to eight a core, and tensors of ever new sizes leave holes in each:
+    30 MiB after a hundred sessions. One thread computes, so nobody waits. Not for a service: its event loop would wait
+    for encoders that hold the heap's lock while others have their core (frames over gRPC came up to 0.2 s later).
     """
     if (mallopt := _of_glibc("mallopt")) is not None:
         mallopt(M_ARENA_MAX, 1)
