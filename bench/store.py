@@ -34,35 +34,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from bench import shared_store
+from bench.drawn_voices import TOKENS_A_SECOND, keep_adding, name, voice
 from bench.figures import host, ranks
-from oscine_engine.voices.prompt import VoicePrompt
 from oscine_engine.voices.store import VoiceStore
 
 LIMIT_US = 1000.0
-TOKENS_A_SECOND = 25
 HOT = 100
 """Voices that are asked for again and again: fewer than fit in the store's memory."""
-
-
-def voice(number: int, seconds: float) -> VoicePrompt:
-    """Arrays of random numbers: a store does not listen."""
-    drawn = torch.Generator().manual_seed(number)
-    count = round(seconds * TOKENS_A_SECOND)
-    ids = torch.randint(0, 6561, (count,), generator=drawn, dtype=torch.int32)
-    mel, embedding = torch.randn(2 * count, 80, generator=drawn), torch.randn(192, generator=drawn)
-    words = f"These are the words of reference number {number}."
-    return VoicePrompt(name(number), "en", "one of many", "<|endofprompt|>", words, ids, ids.clone(), mel, embedding)
-
-
-def name(number: int) -> str:
-    return f"voice-{number:06d}"
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -73,15 +57,6 @@ def timed(work: Callable[[], object]) -> float:
 
 def microseconds(times: Sequence[float]) -> dict[str, float | None]:
     return ranks(times, 50, 99, 100, scale=1e6)
-
-
-def keep_adding(folder: Path, first: int, seconds: float, stop: Event, count: Any) -> None:
-    """Run in a process of its own until told to stop."""
-    store = VoiceStore(folder)
-    while not stop.is_set():
-        store.add(voice(first + count.value, seconds))
-        count.value += 1
-    store.close()
 
 
 def measure(folder: Path, voices: int, seconds: float, lookups: int) -> dict[str, Any]:
