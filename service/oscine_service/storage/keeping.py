@@ -152,12 +152,10 @@ async def _ended(process: asyncio.subprocess.Process) -> None:
         return
     assert process.stdin is not None
     process.stdin.close()
-    try:
-        async with asyncio.timeout(_END_S):
-            await process.wait()
-    except TimeoutError:
+    # Not asyncio.timeout, which says nothing in a task that is cancelled already before Python 3.11.3.
+    ending = asyncio.create_task(process.wait())
+    if not (await asyncio.wait([ending], timeout=_END_S))[0]:
         process.kill()
         # Not even that ends one that waits for a file system, and the service is not to wait with it.
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_END_S):
-                await process.wait()
+        await asyncio.wait([ending], timeout=_END_S)
+    ending.cancel()

@@ -88,6 +88,8 @@ async def test_a_keeper_that_is_killed_is_replaced_and_one_that_hangs_is_noticed
         # It ends with its service even so.
         os.kill(after, signal.SIGSTOP)
         monkeypatch.setattr(keepers, "_END_S", 0.5)
+    with pytest.raises(ProcessLookupError):
+        os.kill(after, 0)
 
 
 async def test_voices_outlast_their_server_on_each_machine(
