@@ -7,16 +7,14 @@ import argparse
 import asyncio
 import http.client
 import json
-import ssl
 
 from oscine_engine.errors import InvalidInput, OscineError
+from oscine_service import asking
 from oscine_service.config import arguments
-from oscine_service.config.model import Security, Settings
+from oscine_service.config.model import Settings
 
 HELP = "ask the service of these settings on this machine whether it takes calls; status 1 if not"
 PATIENCE_S = 5.0
-EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "[::]": "::1"}
-"""Addresses to listen on, and where those who do so are reached from the machine itself."""
 
 
 class NotReady(OscineError):
@@ -30,45 +28,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 async def ready(settings: Settings) -> None:
     """Print that it is ready. Raises NotReady, and InvalidInput for a service that cannot be asked."""
     server, security = settings.server, settings.security
-    host = EVERYWHERE.get(server.host, server.host).strip("[]")
     if server.http_port is not None:
         if server.http_port == 0:
             raise InvalidInput("--http-port 0 is any port: name the one that the service has")
-        await asyncio.to_thread(_over_http, host, server.http_port, security)
+        await asyncio.to_thread(_over_http, asking.here(server, server.http_port), settings)
     elif security.tls_cert is None:
-        await _over_grpc(f"[{host}]:{server.port}" if ":" in host else f"{host}:{server.port}")
+        await _over_grpc(asking.here(server, server.port))
     else:
         raise InvalidInput("with TLS it is asked at its HTTP port, which is turned off: leave out --http-port none")
     print("ready")
 
 
-def _over_http(host: str, port: int, security: Security) -> None:
-    connection = (
-        http.client.HTTPConnection(host, port, timeout=PATIENCE_S)
-        if security.tls_cert is None
-        else http.client.HTTPSConnection(host, port, timeout=PATIENCE_S, context=context(security))
-    )
+def _over_http(address: str, settings: Settings) -> None:
+    tls = asking.own_tls(settings.security)
     try:
-        connection.request("GET", "/readyz")
-        answer = connection.getresponse()
-        told = answer.read(1024)
+        answer = asking.get(address, "/readyz", tls=tls, patience_s=PATIENCE_S, most=1024)
     except (OSError, http.client.HTTPException) as error:
-        raise NotReady(f"nobody answers at {host}:{port}: {error or type(error).__name__}") from error
-    finally:
-        connection.close()
+        raise NotReady(f"nobody answers at {address}: {error or type(error).__name__}") from error
     if answer.status != 200:
-        raise NotReady(f"the service at {host}:{port} takes no calls: {_status(told)}")
-
-
-def context(security: Security) -> ssl.SSLContext:
-    """It need not prove who it is: it is this machine that is asked, under another name than its certificate's."""
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    if security.tls_client_ca is not None and security.tls_cert is not None:
-        # Clients must have a certificate: the service's own is the one at hand.
-        context.load_cert_chain(security.tls_cert, security.tls_key)
-    return context
+        raise NotReady(f"the service at {address} takes no calls: {_status(answer.body)}")
 
 
 def _status(told: bytes) -> str:

@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 
 from oscine_engine.errors import InvalidInput, OscineError
+from oscine_service import asking
 from oscine_service.cli.addresses import address
 from oscine_service.cli.files import contents
 from oscine_service.config import parse
@@ -118,21 +119,15 @@ class Watch:
 
 def _fetch(address: str, door: Door) -> Samples:
     """Raises OSError, HTTPException and InvalidInput."""
-    if door.tls is None:
-        connection = http.client.HTTPConnection(address, timeout=PATIENCE_S)
-    else:
-        connection = http.client.HTTPSConnection(address, timeout=PATIENCE_S, context=door.tls)
-    with contextlib.closing(connection):
-        connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {door.key}"} if door.key else {})
-        response = connection.getresponse()
-        page = response.read()
-        if response.status in (401, 403):
-            raise InvalidInput("wants a key that is granted metrics: --key")
-        if response.status == 404:
-            raise InvalidInput("has no metrics: it runs with --no-metrics, or is something else")
-        if response.status != 200:
-            raise InvalidInput(f"answers {response.status} {response.reason}")
-        return read(page.decode(), time.monotonic())
+    headers = {"Authorization": f"Bearer {door.key}"} if door.key else {}
+    answer = asking.get(address, "/metrics", tls=door.tls, patience_s=PATIENCE_S, headers=headers)
+    if answer.status in (401, 403):
+        raise InvalidInput("wants a key that is granted metrics: --key")
+    if answer.status == 404:
+        raise InvalidInput("has no metrics: it runs with --no-metrics, or is something else")
+    if answer.status != 200:
+        raise InvalidInput(f"answers {answer.status} {answer.reason}")
+    return read(answer.body.decode(), time.monotonic())
 
 
 def _why(error: Exception) -> str:

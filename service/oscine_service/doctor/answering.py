@@ -3,8 +3,7 @@
 import http.client
 import json
 
-from oscine_engine.errors import OscineError
-from oscine_service.cli.ready import EVERYWHERE, context
+from oscine_service import asking
 from oscine_service.config.model import Settings
 
 PATIENCE_S = 3.0
@@ -12,21 +11,15 @@ PATIENCE_S = 3.0
 
 def over_http(settings: Settings) -> bool:
     """Whether a service that answers as Oscine has the HTTP port of these settings."""
-    server, security = settings.server, settings.security
-    host, port = EVERYWHERE.get(server.host, server.host).strip("[]"), server.http_port
-    connection: http.client.HTTPConnection | None = None
-    try:
-        if security.tls_cert is None:
-            connection = http.client.HTTPConnection(host, port, timeout=PATIENCE_S)
-        else:
-            connection = http.client.HTTPSConnection(host, port, timeout=PATIENCE_S, context=context(security))
-        connection.request("GET", "/livez")
-        return bool(json.loads(connection.getresponse().read(1024)) == {"status": "alive"})
-    except (OSError, http.client.HTTPException, OscineError, ValueError):
+    port = settings.server.http_port
+    if port is None:
         return False
-    finally:
-        if connection is not None:
-            connection.close()
+    try:
+        address, tls = asking.here(settings.server, port), asking.own_tls(settings.security)
+        answer = asking.get(address, "/livez", tls=tls, patience_s=PATIENCE_S, most=1024)
+        return bool(json.loads(answer.body) == {"status": "alive"})
+    except (OSError, http.client.HTTPException, ValueError):
+        return False
 
 
 def over_grpc(settings: Settings) -> bool:
@@ -38,10 +31,8 @@ def over_grpc(settings: Settings) -> bool:
 
     server = settings.server
     if settings.security.tls_cert is not None:
-        return server.http_port is not None and over_http(settings)
-    host = EVERYWHERE.get(server.host, server.host).strip("[]")
-    address = f"[{host}]:{server.port}" if ":" in host else f"{host}:{server.port}"
-    with grpc.insecure_channel(address, (("grpc.enable_http_proxy", 0),)) as channel:
+        return over_http(settings)
+    with grpc.insecure_channel(asking.here(server, server.port), (("grpc.enable_http_proxy", 0),)) as channel:
         try:
             # A name of health that is Oscine's own.
             check = HealthStub(channel).Check  # type: ignore[attr-defined]
