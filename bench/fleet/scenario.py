@@ -139,6 +139,18 @@ def outcomes(calls: Sequence[Call]) -> dict[str, int]:
     return dict(Counter(f"{call.door}: {call.told or 'ok'}" for call in calls))
 
 
+def of_a_kill(speaking: Sequence[Call], at: float) -> dict[str, Any]:
+    """What became of calls that spoke at a unit which was killed at `at`."""
+    lost = [call for call in speaking if call.told]
+    return {
+        "speaking": len(speaking),
+        "lost": len(lost),
+        "told": outcomes(lost),
+        "again": sum(call.again is not None for call in lost),
+        "missed_s": ranks([call.ended - at for call in lost if call.ended], 50, 100, digits=3),
+    }
+
+
 def landing(calls: Sequence[Call]) -> dict[str, float | None]:
     """Seconds from a client's wish to speak until a unit had taken its call, refusals on the way included."""
     waits = [call.started - call.wished for call in calls if call.started is not None]
@@ -214,15 +226,10 @@ class Fleet:
         told = unit.signal(signal.SIGKILL)
         await unit.ended()
         await self.heard([*speaking, *untouched])
-        lost = [call for call in speaking if call.told]
         # The same clients, and all others that came meanwhile.
         new = self.since(told)
         return {
-            "speaking": len(speaking),
-            "lost": len(lost),
-            "told": outcomes(lost),
-            "again": sum(call.again is not None for call in lost),
-            "missed_s": ranks([call.ended - told for call in lost if call.ended], 50, 100, digits=3),
+            **of_a_kill(speaking, told),
             "untouched": {"speaking": len(untouched), "lost": sum(bool(call.told) for call in untouched)},
             "new": len(new),
             "new_told": outcomes([call for call in new if call.told]),

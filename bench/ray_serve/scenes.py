@@ -12,7 +12,7 @@ from typing import Any
 
 from bench.figures import ranks
 from bench.fleet.hearing import Call, Doors
-from bench.fleet.scenario import CHANNELS, Crowd, landing, outcomes, stubs
+from bench.fleet.scenario import CHANNELS, Crowd, landing, of_a_kill, outcomes, stubs
 from bench.ray_serve.cluster import GRPC, HTTP, PATIENCE_S, deploy, replicas, running, until
 from bench.ray_serve.replica import PLACES_OF_ONE, Unit
 from bench.served import Served
@@ -98,14 +98,9 @@ async def _killed(doors: Doors) -> dict[str, Any]:
     os.kill(victim, signal.SIGKILL)
     await _ended([*speaking, *untouched])
     back = await until(lambda: running() == 2 and victim not in replicas() and len(replicas()) == 2)
-    lost = [call for call in speaking if call.told]
     new = [call for call in doors.calls if call.asked >= told and call.ended is not None]
     return {
-        "speaking": len(speaking),
-        "lost": len(lost),
-        "told": outcomes(lost),
-        "again": sum(call.again is not None for call in lost),
-        "missed_s": ranks([call.ended - told for call in lost if call.ended], 50, 100, digits=3),
+        **of_a_kill(speaking, told),
         "untouched": {"speaking": len(untouched), "lost": _failed(untouched)},
         "new": len(new),
         "refused": outcomes([call for call in new if call.refused]),

@@ -115,7 +115,7 @@ class Shelf(Catalogue):
         path = self._path(digest)
         if path.exists():
             # Whoever renamed it may not have come to this.
-            _synchronise(self._arrays)
+            synchronise(self._arrays)
             return
         unfinished = self._arrays / f"{digest}.{os.getpid()}.unfinished"
         with unfinished.open("wb") as file:
@@ -123,7 +123,7 @@ class Shelf(Catalogue):
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(path)
-        _synchronise(self._arrays)
+        synchronise(self._arrays)
 
     def _forget(self, digest: str) -> bool:
         """Delete the arrays unless some voice has them; whether they were deleted."""
@@ -131,7 +131,7 @@ class Shelf(Catalogue):
             named = self._rows.execute("SELECT 1 FROM voices WHERE digest = ? LIMIT 1", (digest,)).fetchone()
             if named is None:
                 self._path(digest).unlink(missing_ok=True)
-                _synchronise(self._arrays)
+                synchronise(self._arrays)
         return named is None
 
     def _overwrite(self) -> None:
@@ -149,7 +149,7 @@ def taken(name: str) -> str:
     return f"there is a voice {name!r} already; take another name, or replace it (--replace)"
 
 
-def _synchronise(folder: Path) -> None:
+def synchronise(folder: Path) -> None:
     """A rename lasts once its folder is on the disk."""
     handle = os.open(folder, os.O_RDONLY)
     try:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from oscine_engine.errors import StoreError
+from oscine_engine.voices.shelf import synchronise
 from oscine_service.storage.bucket import Found, Listed, Taken
 
 _UNFINISHED = ".unfinished-"
@@ -52,14 +53,14 @@ class Folder:
                 tag = _tag(path.stat())
             finally:
                 aside.unlink(missing_ok=True)
-            _synchronise(path.parent)
+            synchronise(path.parent)
         return tag
 
     def delete(self, key: str) -> None:
         path = self._folder / key
         with self._named(), contextlib.suppress(FileNotFoundError, NotADirectoryError):
             path.unlink()
-            _synchronise(path.parent)
+            synchronise(path.parent)
 
     def list(self, prefix: str) -> Mapping[str, Listed]:
         with self._named():
@@ -112,11 +113,3 @@ def _link(aside: Path, path: Path) -> None:
         os.link(aside, path)
     except FileExistsError as error:
         raise Taken from error
-
-
-def _synchronise(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -19,8 +19,7 @@ class Samples:
 
     def total(self, name: str, **labels: str) -> float:
         """The sum of a metric's samples with these labels, whatever others they have; 0 if there are none."""
-        wanted = labels.items()
-        return sum(value for found, value in self.values.get(name, {}).items() if wanted <= set(found))
+        return self.one(name, **labels) or 0.0
 
     def one(self, name: str, **labels: str) -> float | None:
         """The same; None if there are none."""
