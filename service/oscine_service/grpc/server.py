@@ -26,6 +26,8 @@ POLL_S = 0.1
 """Between two looks at the engine's health."""
 LAST_WORDS_S = 3.0
 """For calls that are cut off to be told so: a bit longer than a client that goes on sending is listened to."""
+TOLD_S = 0.2
+"""For those who watch its health to read that it has ended, before they are cut off, too."""
 LONGEST_MS, LONGEST_S = 2**31 - 1, 1e9
 
 
@@ -158,7 +160,7 @@ async def _stop(server: grpc.aio.Server, calls: Calls, grace_s: float, stopping:
         # Also where the wait was cut short. Calls that are left, and any that slipped in, are told.
         calls.stop()
         await calls.ended(LAST_WORDS_S)
-        await server.stop(None)
+        await server.stop(TOLD_S)
         await stopping
 
 
