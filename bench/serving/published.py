@@ -7,7 +7,7 @@ request to the first PCM byte; nearest-rank percentiles; a player without pre-bu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,18 +84,23 @@ class Bar:
     best: str
     at_most: bool = True
     beyond: str | None = None
-    """Another row, whose figure is taken off."""
+    """Another row, whose figure is taken off: that of the newest run that has both, for machines differ."""
 
-    def value(self, lines: Mapping[str, Mapping[str, Any]]) -> float | None:
-        """None where the row was not measured, or had nothing to say."""
-        one = {name: line for name, line in lines.items() if line["server"].get("engines", 1) == 1}
-        chosen = one.values() if self.row == ANY else [line for name, line in lines.items() if name == self.row]
-        values = [_at(line, self.path) for line in chosen]
-        value = max((value for value in values if value is not None), default=None)
-        if self.beyond is None or value is None:
-            return value
-        other = _at(lines[self.beyond], self.path) if self.beyond in lines else None
-        return None if other is None else round(value - other, 1)
+    def value(self, told: Sequence[Mapping[str, Any]]) -> float | None:
+        """Of the newest lines of `told`, which are in the order they were written in. None where the row was not
+        measured, or had nothing to say."""
+        if self.beyond is not None:
+            return self._difference(told, self.beyond)
+        newest = {line["row"]: line for line in told}.values()
+        chosen = [line for line in newest if line["server"].get("engines", 1) == 1 or line["row"] == self.row]
+        values = [_at(line, self.path) for line in chosen if self.row in (ANY, line["row"])]
+        return max((value for value in values if value is not None), default=None)
+
+    def _difference(self, told: Sequence[Mapping[str, Any]], beyond: str) -> float | None:
+        by_run = {(line["run"], line["row"]): _at(line, self.path) for line in told}
+        pairs = [(by_run.get((line["run"], self.row)), by_run.get((line["run"], beyond))) for line in told]
+        whole = [(value, other) for value, other in pairs if value is not None and other is not None]
+        return round(whole[-1][0] - whole[-1][1], 1) if whole else None
 
     def met(self, value: float) -> bool:
         return value <= self.bar if self.at_most else value >= self.bar

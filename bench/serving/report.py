@@ -20,30 +20,30 @@ PLOT = "images/serve.svg"
 Lines = Mapping[str, Mapping[str, Any]]
 
 
-def newest(text: str, keep: Callable[[Mapping[str, Any]], bool]) -> dict[str, dict[str, Any]]:
-    """By row, the last line of `text` that `keep` holds for."""
-    lines = (json.loads(line) for line in text.splitlines() if line.strip())
-    return {line["row"]: line for line in lines if keep(line)}
+def newest(told: Iterable[Mapping[str, Any]]) -> Lines:
+    """By row, the last line."""
+    return {line["row"]: line for line in told}
 
 
 def write(results: Path, keep: Callable[[Mapping[str, Any]], bool], docs: Path = DOCS) -> None:
     """Rewrite the part of `docs`/benchmarks.md between the marks, and the plot. Raises ValueError without lines or
     marks."""
-    lines = newest(results.read_text(), keep)
-    if not lines:
+    told = [line for line in map(json.loads, results.read_text().splitlines()) if keep(line)]
+    if not told:
         raise ValueError(f"{results} has no line of this model, device and precision")
     page = docs / "benchmarks.md"
     before, begin, rest = page.read_text().partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):
         raise ValueError(f"{page} lacks {BEGIN} or {END}")
-    plot(lines, docs / PLOT)
-    page.write_text(f"{before}{BEGIN}\n{markdown(lines)}\n{END}{after}")
+    plot(newest(told), docs / PLOT)
+    page.write_text(f"{before}{BEGIN}\n{markdown(told)}\n{END}{after}")
 
 
-def markdown(lines: Lines) -> str:
+def markdown(told: Sequence[Mapping[str, Any]]) -> str:
     """Everything between the marks."""
-    parts = [about(lines), bars(lines), f"![first packet and throughput]({PLOT})"]
+    lines = newest(told)
+    parts = [about(lines), bars(told), f"![first packet and throughput]({PLOT})"]
     parts += [table for table in (closed(lines), opened(lines), others(lines), where(lines)) if table]
     return "\n\n".join(["", *parts, runs(lines), ""]).strip("\n")
 
@@ -63,10 +63,10 @@ def about(lines: Lines) -> str:
     )
 
 
-def bars(lines: Lines) -> str:
+def bars(told: Sequence[Mapping[str, Any]]) -> str:
     rows = []
     for bar in BARS:
-        value = bar.value(lines)
+        value = bar.value(told)
         verdict = "not measured" if value is None else "met" if bar.met(value) else "missed"
         limit = f"{'at most' if bar.at_most else 'at least'} {bar.bar:g}"
         rows.append([bar.what, bar.best, limit, _number(value), verdict])

@@ -244,8 +244,19 @@ def test_the_report_puts_the_newest_line_of_each_row_beside_the_published_ones(t
 
 
 def test_what_two_gpus_carry_is_no_figure_of_one() -> None:
-    def line(rtfx: float, engines: int) -> dict[str, object]:
-        return {"rtfx": rtfx, "server": {"engines": engines}}
+    def line(row: str, rtfx: float, engines: int) -> dict[str, object]:
+        return {"row": row, "rtfx": rtfx, "server": {"engines": engines}}
 
     bar = next(bar for bar in published.BARS if bar.row == published.ANY and bar.path == ("rtfx",))
-    assert bar.value({"k21 c64": line(280.0, 1), "2 engines c64": line(485.0, 2)}) == 280.0
+    assert bar.value([line("k21 c64", 280.0, 1), line("2 engines c64", 485.0, 2)]) == 280.0
+
+
+def test_two_rows_are_compared_within_a_run() -> None:
+    def line(run: str, row: str, p50: float) -> dict[str, object]:
+        return {"run": run, "row": row, "ttfp_ms": {"p50": p50}, "server": {}}
+
+    bar = next(bar for bar in published.BARS if bar.beyond == "k21 c1")
+    told = [line("one", "k21 c1", 31.0), line("one", "k21 opus c1", 35.5), line("two", "k21 opus c1", 30.0)]
+    assert bar.value(told) == 4.5
+    assert bar.value([*told, line("two", "k21 c1", 29.0)]) == 1.0
+    assert bar.value(told[1:]) is None
