@@ -11,13 +11,14 @@ Random weights of the released sizes. Sections, each of which may fail without h
     choices    chunks with other constants than the kernels have
     linear     the linear layers of a block, by rows
     apart      kernels and chunks again, with no kernel started before the one before it ends
-    profile    which kernels a step spends its time in
+    profile    which kernels a chunk spends its time in, early and late
     tiles      the linear layers of few rows and the attention under other constants than theirs
 
 `--tiny` uses small sizes, which also run on a CPU.
 """
 
 import argparse
+import itertools
 import statistics
 import sys
 import time
@@ -333,11 +334,10 @@ class Bench:
     # --- profile
 
     def profile(self) -> None:
-        counts = (2,) if self.tiny else (1, 8)
-        second = 1 if self.tiny else 5
-        runner = self.runner(max(counts) * (second + 1), max(counts), self.dtype)
+        counts, seconds = ((2,), (1,)) if self.tiny else ((1, 8), (5, 30))
+        runner = self.runner(max(counts) * (max(seconds) + 1), max(counts), self.dtype)
         runner.capture()
-        for count in counts:
+        for count, second in itertools.product(counts, seconds):
             voices = [self._context(runner, second) for _ in range(count)]
             self._one_chunk(runner, voices)
             activity = torch.profiler.ProfilerActivity
