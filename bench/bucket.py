@@ -67,6 +67,7 @@ class Server:
         command = [weed, "-logtostderr=true", "server", f"-dir={self.folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1"]
         command += ["-filer", "-s3", f"-s3.config={access}", "-s3.port.iceberg=0", "-s3.port.lance=0", *ports]
         command += ["-master.telemetry=false", "-master.electionTimeout=1s", "-master.volumeSizeLimitMB=64"]
+        command += ["-volume.max=0"]  # as many as the disk holds
         # Whoever is killed leaves no server behind.
         command = ["setpriv", "--pdeathsig", "KILL", *command] if shutil.which("setpriv") else command
         with (self.folder / "log").open("ab") as log:

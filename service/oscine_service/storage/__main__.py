@@ -1,12 +1,10 @@
 """`python -m oscine_service.storage`: the process that keeps a service's copy of shared voices up to date.
 
-It looks twice a second whether anything was changed, which reads one small object, and through all records now and
-then: in a process of its own, because a list of ten thousand voices is not to be read beside calls. Nobody else needs
-to start it. Ends when its standard input closes.
+In a process of its own, because a list of ten thousand voices is not to be read beside calls. Nobody else needs to
+start it. Ends when its standard input closes.
 """
 
 import argparse
-import logging
 import os
 import random
 import signal
@@ -20,60 +18,15 @@ from oscine_service.observe import logs
 from oscine_service.storage import address, reports
 from oscine_service.storage.bucket import opened
 from oscine_service.storage.copy import Copy
-from oscine_service.storage.mirror import Mirror
 from oscine_service.storage.reports import Report
 from oscine_service.storage.shared import SharedVoices
-
-log = logging.getLogger("oscine_service.storage")
+from oscine_service.storage.watch import Watch
 
 POLL_S = 0.5
-ALL_S = 30.0
-"""All records are looked through so often, whatever was told: a writer may have been killed before it told."""
-AGAIN_S = 5.0
-"""Likewise while there are voices that could not be copied."""
-TIDY_S = 3600.0
 TOLD_S = 5.0
 """The service is told at least so often that all is well."""
 MOST_S = 5.0
 """Between two attempts at a source that fails."""
-
-
-class Watch:
-    """One look after the other. `once` does what is due and says how it went."""
-
-    def __init__(self, shared: SharedVoices, copy: Copy) -> None:
-        self._shared, self._copy = shared, copy
-        self._mirror = Mirror(shared, copy)
-        self._seen: str | None = None
-        self._all_at = 0.0
-        self._tidy_at = time.monotonic() + random.uniform(0.5, 1.0) * TIDY_S
-
-    def once(self) -> Report:
-        try:
-            # Before the looks: what is changed meanwhile counts as not yet seen.
-            change, whose = self._shared.last_change()
-            now = time.monotonic()
-            if change != self._seen or now >= self._all_at:
-                if self._seen is not None and change != self._seen and whose is not None:
-                    # Sooner than a look through all: others may have changed something too, but seldom.
-                    self._mirror.renew([whose])
-                looked = self._mirror.look()
-                self._seen = change
-                self._all_at = now + random.uniform(0.8, 1.2) * (AGAIN_S if looked.failed else ALL_S)
-            if now >= self._tidy_at:
-                self._tidy()
-                self._tidy_at = now + random.uniform(0.8, 1.2) * TIDY_S
-        except StoreError as error:
-            return Report(self._copy.count(), error.message, self._mirror.failing)
-        return Report(self._copy.count(), failing=self._mirror.failing)
-
-    def _tidy(self) -> None:
-        """Some may only read: others delete what a crash has left behind, then."""
-        self._copy.tidy()
-        try:
-            self._shared.tidy()
-        except StoreError as error:
-            log.info("the shared voice store was not tidied: %s", error)
 
 
 def main() -> int:

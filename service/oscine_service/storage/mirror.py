@@ -1,6 +1,7 @@
 """Bringing this machine's copy up to date with what is shared."""
 
 import logging
+import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ log = logging.getLogger(__name__)
 
 _TURNS = 10
 """A voice that is changed while it is fetched is fetched again so often, and then with the next look."""
+_APART = 64
+"""Locks that voices share by chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +28,13 @@ class Looked:
 
 
 class Mirror:
-    """A source and its copy here."""
+    """A source and its copy here. May be used from several threads."""
 
     def __init__(self, shared: SharedVoices, copy: Copy) -> None:
         self._shared, self._copy = shared, copy
         self._bad: dict[Id, str] = {}
         """Why voices could not be copied: told once, and tried again and again."""
+        self._turns = tuple(threading.Lock() for _ in range(_APART))
 
     @property
     def failing(self) -> int:
@@ -43,8 +47,8 @@ class Mirror:
         known, listed = self._copy.tags(), self._shared.listed()
         if not listed:
             self._shared.require(len(known))
-        for gone in self._bad.keys() - known.keys() - listed.keys():
-            del self._bad[gone]
+        for gone in self._bad.copy().keys() - known.keys() - listed.keys():
+            self._bad.pop(gone, None)
         differing = [each for each in known.keys() | listed.keys() if known.get(each) != listed.get(each)]
         looked = self.renew(sorted(differing))
         if not self._copy.complete:
@@ -54,8 +58,13 @@ class Mirror:
     def renew(self, ids: Iterable[Id]) -> Looked:
         """Copy these as they are now. A voice that cannot be copied is logged, and keeps no other one from it."""
         with ThreadPoolExecutor(READERS) as fetching:
-            done = list(fetching.map(self._renewed, ids))
+            done = list(fetching.map(self._in_turn, ids))
         return Looked(sum(done), len(done) - sum(done))
+
+    def _in_turn(self, each: Id) -> bool:
+        """Who fetched a voice first writes it first, so that the newer one stays."""
+        with self._turns[hash(each) % _APART]:
+            return self._renewed(each)
 
     def _renewed(self, each: Id) -> bool:
         owner, name = each
