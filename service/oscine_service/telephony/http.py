@@ -1,7 +1,6 @@
 """`/v1/calls`: the telephone calls that are up, and their end. Whoever may speak into a call sees it."""
 
 from typing import Any
-from urllib.parse import unquote
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -41,7 +40,8 @@ def routes(calls: Calls) -> list[Route]:
 
 
 def _name(request: Request) -> str:
-    return unquote(request.path_params["name"])
+    name: str = request.path_params["name"]
+    return name
 
 
 def shown(sink: Sink) -> dict[str, Any]:

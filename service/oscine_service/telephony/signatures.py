@@ -81,8 +81,12 @@ def _hmac(secret: bytes, text: str, kind: Callable[..., "hashlib._Hash"]) -> byt
 
 
 def _spellings(url: str) -> Iterator[str]:
-    """With the port of its scheme and without; with a slash at its end and without."""
-    parts = urlsplit(url)
+    """With the port of its scheme and without; with a slash at its end and without. None of a URL whose host cannot be:
+    it is what the client says."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return
     bare = re.sub(r":\d+$", "", parts.netloc)
     for host in dict.fromkeys((parts.netloc, bare, f"{bare}:{443 if parts.scheme == 'wss' else 80}")):
         for path in (parts.path, f"{parts.path}/"):

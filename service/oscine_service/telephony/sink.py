@@ -25,6 +25,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Protocol
 
 from oscine_engine.errors import InvalidInput, Overloaded
+from oscine_engine.options import check_text
 from oscine_service.audio import Format
 from oscine_service.telephony.errors import CallTaken, HungUp, UnknownCall
 from oscine_service.telephony.realtime import Clock
@@ -251,6 +252,8 @@ class Sinks:
             raise Overloaded(f"{self.most} calls are up, which is the most here (--most-calls)", LATER_S)
         if bad := [name for name in sink.names if not 0 < len(name) <= MAX_NAME]:
             raise InvalidInput(f"the name of a call has 1 to {MAX_NAME} characters, not {len(bad[0])}")
+        for name in sink.names:
+            check_text("the name of a call", name)
         if taken := [name for name in sink.names if name in self._sinks]:
             raise CallTaken(f"a call {taken[0]!r} is up already")
         self._sinks |= dict.fromkeys(sink.names, sink)

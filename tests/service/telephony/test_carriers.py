@@ -225,12 +225,13 @@ def opening(event: str, **start: object) -> str:
             opening("websocket:connected", **{"content-type": "audio/l16;rate=7", "call": "a"}),
             "rate=8000",
         ),
+        ("telnyx", opening("start", call_control_id="\ud800"), "surrogate"),
         ("asterisk", opening("MEDIA_START", connection_id="a", format="g722"), "dial with one of ulaw"),
         ("asterisk", "MEDIA_START connection_id:a", "format: it is missing"),
         ("twilio", "not JSON", "not JSON"),
         ("twilio", b"\x00" * 160, "binary message"),
     ],
-    ids="twilio0 twilio1 telnyx plivo vonage0 vonage1 asterisk0 asterisk1 twilio2 twilio3".split(),
+    ids="twilio0 twilio1 telnyx0 plivo vonage0 vonage1 telnyx1 asterisk0 asterisk1 twilio2 twilio3".split(),
 )
 async def test_calls_that_cannot_be_served(door: Door, path: str, message: str | bytes, why: str) -> None:
     async with call(door.address, replace(SCRIPTS[path], opening=(message,))) as listener:

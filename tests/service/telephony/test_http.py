@@ -30,7 +30,7 @@ def browser(door: Door, calls: Calls, owner: str = "") -> httpx.AsyncClient:
 
 
 async def test_calls_are_listed_shown_and_ended(door: Door) -> None:
-    name = "WebSocket/connection 1?"
+    name = "WebSocket/connection 1? %41"
     async with line(door.calls.sinks, name) as call, browser(door, door.calls) as there:
         (found,) = (await there.get("/v1/calls")).json()["data"]
         created = found.pop("created_at")

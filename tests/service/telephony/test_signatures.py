@@ -46,6 +46,13 @@ def test_what_twilio_has_not_signed(given: str) -> None:
         signatures.twilio(SECRET)({"x-twilio-signature": given}, URL)
 
 
+@pytest.mark.parametrize("host", ["[", "[::1", "a]b", "x\u2100y"])
+def test_a_host_that_cannot_be_is_not_signed(host: str) -> None:
+    for check in (signatures.twilio(SECRET), signatures.plivo(SECRET)):
+        with pytest.raises(Unauthenticated, match="not signed"):
+            check({"x-plivo-signature-v3-nonce": "1"}, f"wss://{host}/v1/telephony/twilio?call=x")
+
+
 def plivo(url: str, nonce: str, secret: bytes = SECRET) -> str:
     return base64.b64encode(hmac.new(secret, f"{url}.{nonce}".encode(), hashlib.sha256).digest()).decode()
 

@@ -178,6 +178,8 @@ def _peer(media: Media) -> Peer:
         rtcp_port = int(port)
         if elsewhere:
             rtcp_address = _address(elsewhere.split()[-1])
+    if rtcp_port > 65535:
+        raise InvalidInput("offer: no port is behind 65535 for RTCP; offer an even port, a=rtcp:PORT or a=rtcp-mux")
     return Peer(address, media.port, rtcp_address, rtcp_port, mux)
 
 

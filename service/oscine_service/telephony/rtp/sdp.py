@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from oscine_engine.errors import InvalidInput
+from oscine_engine.options import check_text
 
 MAX_BYTES = 1 << 16
 _MAX_MEDIA = 32
@@ -48,6 +49,7 @@ def parse(text: str) -> Description:
     """Lines of kinds that are not used here are passed over. Raises InvalidInput, which names the line."""
     if len(text) > MAX_BYTES:
         raise InvalidInput(f"offer: {len(text)} characters of SDP; at most {MAX_BYTES} are read")
+    check_text("offer", text)
     lines = text.replace("\r\n", "\n").rstrip("\n").split("\n")
     if lines[0] != "v=0":
         raise InvalidInput(f"offer: SDP begins with the line v=0, not with {lines[0][:40]!r}")
@@ -58,6 +60,10 @@ def parse(text: str) -> Description:
         kind, equals, value = line.partition("=")
         if len(kind) != 1 or not equals:
             raise InvalidInput(f"offer: line {number} is {line[:40]!r}; a line of SDP is a letter, = and a value")
+        if "\0" in line or "\r" in line:
+            raise InvalidInput(
+                f"offer: line {number} is {line[:40]!r}; lines end with CR LF, and hold neither CR nor NUL"
+            )
         match kind:
             case "m":
                 media.append(_section(number, value))

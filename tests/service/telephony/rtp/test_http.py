@@ -1,6 +1,7 @@
 """Offers over HTTP, and what becomes of them."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -70,6 +71,9 @@ async def test_an_offer_is_answered_in_the_form_that_it_came_in() -> None:
         ("application/json", '{"offer": 7}', 400, "offer"),
         ("application/json", '{"offer": "v=0", "call": "x"}', 400, "call"),
         ("application/json", '{"offer": "v=0", "id": ""}', 400, "id: "),
+        ("application/json", json.dumps({"offer": offer(), "id": "\ud800"}), 400, "surrogate"),
+        ("application/json", json.dumps({"offer": offer("a=mid:\ud800")}), 400, "surrogate"),
+        ("application/sdp", offer(port=65535), 400, "a=rtcp-mux"),
         ("application/sdp", "v" * 200000, 413, "131072"),
     ],
 )
