@@ -77,6 +77,35 @@ async def test_a_text_is_heard_and_its_words_light_up_from_the_keyboard_alone(ho
     drawn += ".getImageData(0, 0, it.width, it.height); return new Set(new Uint32Array(data.buffer)).size; })()"
     assert await page.run(drawn) > 2
     assert await page.run("document.querySelector('#stop').disabled")
+    heard = await text_of(page, "heard")
+    await page.press("Escape")
+    assert await text_of(page, "heard") == heard, "there was nothing to interrupt"
+    assert not page.errors
+
+
+COUNTED = """
+globalThis.starts = 0;
+const post = Worker.prototype.postMessage;
+Worker.prototype.postMessage = function (message, ...rest) {
+  if (message.type === "start") starts += 1;
+  return post.call(this, message, ...rest);
+};
+"""
+
+
+async def test_what_is_asked_over_and_over_is_said_once_and_not_behind_an_escape(house: House) -> None:
+    page = await house.browser.open()
+    await page.ask("Page.addScriptToEvaluateOnNewDocument", source=COUNTED)
+    await page.go(f"http://{house.address}/")
+    await page.until("document.querySelector('#link').textContent === 'ready'", PATIENCE_S)
+    await write(page, "Yes.")
+    # All of them before the first sound of this page may be made.
+    enter = "document.onkeydown(new KeyboardEvent('keydown', { key: 'Enter', ctrlKey: true }));"
+    escape = "document.onkeydown(new KeyboardEvent('keydown', { key: 'Escape' }));"
+    await page.run(f"{{ {enter} {escape} }}")
+    await page.run(f"{{ {enter * 3} }}")
+    await spoken(page)
+    assert await page.run("starts") == 1
     assert not page.errors
 
 
@@ -130,9 +159,10 @@ async def test_a_recording_is_a_voice_and_can_be_kept(house: House) -> None:
 
 async def test_a_file_is_a_voice_too_and_a_bad_one_is_refused_in_words(house: House, tmp_path: Path) -> None:
     page = await house.page()
-    good, bad = tmp_path / "anna.wav", tmp_path / "short.wav"
+    good, bad, long = tmp_path / "anna.wav", tmp_path / "short.wav", tmp_path / "long.wav"
     good.write_bytes(recording(4.0))
     bad.write_bytes(recording(0.2))
+    long.write_bytes(bytes((8 << 20) + 1))
     await page.ask("DOM.enable")
     root = (await page.ask("DOM.getDocument"))["root"]["nodeId"]
     file = (await page.ask("DOM.querySelector", nodeId=root, selector="#file"))["nodeId"]
@@ -145,15 +175,19 @@ async def test_a_file_is_a_voice_too_and_a_bad_one_is_refused_in_words(house: Ho
             await page.until("document.querySelector('#stop').disabled")
     await spoken(page)
     assert await text_of(page, "message") == ""
+    await page.ask("DOM.setFileInputFiles", nodeId=file, files=[str(long)])
+    await page.until("document.querySelector('#message').textContent.includes('at most 8 MiB')")
 
 
 async def test_it_fits_a_telephone_in_light_and_dark(house: House) -> None:
     page = await house.page()
     await page.resize(360, 740, scale=2, mobile=True)
+    await page.run("document.querySelector('#own').hidden = false")
     colours = []
     for scheme in ("light", "dark"):
         await page.scheme(scheme)
-        assert await page.run("document.documentElement.scrollWidth <= innerWidth")
+        # A telephone makes room for what is wider than it is.
+        assert await page.run("document.documentElement.scrollWidth") == 360
         colours.append(await page.run("getComputedStyle(document.body).backgroundColor"))
     assert colours[0] != colours[1]
     tall = (
@@ -195,7 +229,12 @@ async def test_a_service_with_keys_asks_for_one(tmp_path: Path) -> None:
         assert "key" in await text_of(page, "link")
         assert await page.run("document.querySelector('details').open")
         await page.run("document.querySelector('#key').focus()")
-        await page.type(key)
+        await page.type("no key")
+        await page.press("Tab")
+        await page.until("document.querySelector('#link').textContent.includes('the token cannot be used')")
+        await page.run("document.querySelector('#key').select()")
+        await page.run("document.querySelector('#key').focus()")
+        await page.type(f" {key} ")
         await page.press("Tab")
         await page.until("document.querySelector('#link').className === 'ready'", PATIENCE_S)
         await write(page, "Yes.")

@@ -269,19 +269,23 @@ async def test_refusals_have_a_code_and_words(stage: Stage) -> None:
               const format = await refused(player.open({ encoding: "pcm16", sampleRate: 8000 }).finished);
               const early = link.open();
               const heard = await early.interrupt();
+              const bad = player.connect(undefined, { token: "no token" });
+              const unusable = await refused(bad.speak("Hm.").finished);
               const fine = await refused(link.speak("Play it.", { seed: 60 }).finished);
               const cut = refused(link.open({ seed: 61 }).finished);
               link.close();
               const late = await refused(link.speak("Play it.").finished);
               const closed = [(await cut).message, late.message];
               await player.close();
-              return { nobody, broken, format, heard, fine, closed };
+              return { nobody, broken, format, unusable, state: bad.state, heard, fine, closed };
             })()"""
         )
     )
     assert told["nobody"]["code"] == "unknown_voice" and "nobody" in told["nobody"]["message"]
     assert told["broken"] == {"name": "RangeError", "message": "no more"}
     assert told["format"]["code"] == "codec" and "Player.format" in told["format"]["message"]
+    assert told["unusable"]["code"] == "connection" and "the token cannot be used" in told["unusable"]["message"]
+    assert told["state"] == "refused"
     assert told["heard"] == {"position": 0, "seconds": 0}
     assert told["fine"] == "played"
     assert told["closed"] == ["the connection was closed here"] * 2

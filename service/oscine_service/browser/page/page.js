@@ -10,6 +10,8 @@ const RATE = 48000;
 /** A message that comes so long after the one before begins another delivery. */
 const DELIVERY_MS = 40;
 const LONGEST_RECORDING_S = 15;
+/** Bytes of a recording that a service takes. */
+const MOST_RECORDING = 8 << 20;
 const OWN = "\u0000own";
 
 const at = (id) => document.getElementById(id);
@@ -22,6 +24,8 @@ const level = new Level(at("level"));
 const words = new Words(at("words"));
 let link;
 let call;
+/** Counts what was asked to be said, or to be silent: what is overtaken before it began is not said. */
+let asked = 0;
 let typing = new AbortController();
 let sound = { position: 0, at: 0, moving: false };
 let recording;
@@ -30,29 +34,43 @@ let ear;
 
 function connect() {
   link?.close();
-  const token = at("key").value || undefined;
-  link = player.connect(undefined, { token });
+  link = player.connect(undefined, { token: token() });
   const shown = () => {
     const { state, message } = link;
     at("link").className = state;
     show("link", { ready: "ready", connecting: `connecting${message && `: ${message}`}`, refused: message }[state]);
     if (state === "refused") document.querySelector("details").open = true;
+    if (state === "ready") list().catch(() => {}); // whoever speaks is told what is wrong
   };
   link.addEventListener("state", shown);
   shown();
-  list(token);
 }
 
-function authorized(token) {
-  return token === undefined ? {} : { Authorization: `Bearer ${token}` };
+/** The key, or token, if there is one. */
+function token() {
+  return at("key").value.trim() || undefined;
 }
 
-async function list(token) {
-  const response = await fetch("/v1/audio/voices", { headers: authorized(token) });
-  if (!response.ok) return; // the socket says what is wrong
-  const { voices } = await response.json();
+/** What `act` throws is shown. */
+function telling(act) {
+  return () => act().catch((error) => complain(error.message));
+}
+
+/** What the service answers at the path of its voices. Throws words of its own. */
+async function voices(options = {}) {
+  const headers = token() === undefined ? {} : { Authorization: `Bearer ${token()}` };
+  const response = await fetch("/v1/audio/voices", { ...options, headers }).catch(() => {
+    throw new Error("The service does not answer: try again in a moment.");
+  });
+  const answer = await response.json();
+  if (!response.ok) throw new Error(answer.error.message);
+  return answer;
+}
+
+async function list() {
   const chosen = at("voice").value;
-  const options = voices.map(({ name, language, description }) => {
+  const { voices: found } = await voices();
+  const options = found.map(({ name, language, description }) => {
     const about = [language, description].filter(Boolean).join(", ");
     return new Option(about ? `${name} (${about})` : name, name);
   });
@@ -66,12 +84,14 @@ async function speak() {
   const text = at("text").value;
   if (!text.trim()) return complain("There is nothing to say: type or paste a text.");
   if (call !== undefined) await interrupt();
+  const number = (asked += 1);
   complain("");
   words.clear();
   wave.clear();
   for (const id of ["first-packet", "first-sound", "buffer", "underruns", "heard"]) show(id, "–");
   await unlocking;
   const fields = { word_times: true, ...(await voice()) };
+  if (number !== asked) return;
   typing = new AbortController();
   const pieces = at("agent").checked ? written(text, Number(at("rate").value) || 15, typing.signal) : text;
   const began = performance.now();
@@ -136,8 +156,10 @@ function latency() {
 }
 
 async function interrupt() {
+  asked += 1;
   typing.abort();
-  const { seconds } = (await call?.interrupt()) ?? { seconds: 0 };
+  if (call === undefined) return;
+  const { seconds } = await call.interrupt();
   show("heard", `${seconds.toFixed(2)} s`);
 }
 
@@ -213,6 +235,9 @@ async function record() {
 
 /** A recording or a file is the voice from now on. */
 function take(blob) {
+  if (blob.size > MOST_RECORDING) {
+    return complain(`This has ${(blob.size / (1 << 20)).toFixed(1)} MiB; cut it to ten seconds, and at most 8 MiB.`);
+  }
   reference = blob;
   URL.revokeObjectURL(at("sample").src);
   at("sample").src = URL.createObjectURL(blob);
@@ -229,23 +254,21 @@ async function keep() {
   const transcript = at("transcript").value.trim();
   if (transcript) form.set("transcript", transcript);
   form.set("audio_sample", reference, "recording");
-  const token = at("key").value || undefined;
-  const response = await fetch("/v1/audio/voices", { method: "POST", body: form, headers: authorized(token) });
-  if (!response.ok) return complain((await response.json()).error.message);
+  await voices({ method: "POST", body: form });
   complain("");
-  await list(token);
+  await list();
   at("voice").value = name;
 }
 
-at("speak").onclick = speak;
+at("speak").onclick = telling(speak);
 at("stop").onclick = interrupt;
 at("barge").onchange = barge;
 at("record").onclick = record;
-at("keep").onclick = keep;
+at("keep").onclick = telling(keep);
 at("file").onchange = ({ target }) => target.files.length > 0 && take(target.files[0]);
 at("key").onchange = connect;
 document.onkeydown = (event) => {
-  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) speak();
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) telling(speak)();
   else if (event.key === "Escape") interrupt();
   else return;
   event.preventDefault();

@@ -38,8 +38,8 @@ export class Link {
     this.#protocols = protocols;
     this.#streams = streams;
     this.#tell = tell;
-    this.#connect();
     this.#timer = setInterval(() => this.#report(), REPORT_MS);
+    this.#connect();
   }
 
   start(id, fields) {
@@ -81,11 +81,17 @@ export class Link {
     this.#lose(this.#why);
     this.#closed = true;
     clearInterval(this.#timer);
-    this.#socket.close(1000);
+    this.#socket?.close(1000);
   }
 
   #connect() {
-    const socket = (this.#socket = new WebSocket(this.#url, this.#protocols));
+    let socket;
+    try {
+      socket = this.#socket = new WebSocket(this.#url, this.#protocols);
+    } catch (error) {
+      this.#refuse("connection", `the address or the token cannot be used: ${error.message}`);
+      return;
+    }
     socket.binaryType = "arraybuffer";
     socket.onopen = () => {
       for (const message of this.#waiting.splice(0)) socket.send(message);
@@ -107,16 +113,21 @@ export class Link {
     this.#ready = false;
     if (this.#closed) return;
     const why = reason || (served ? "the connection was lost" : "nobody answers at this address");
-    this.#lose({ code: FINAL.has(code) ? "unauthenticated" : "connection", message: why });
     if (FINAL.has(code)) {
-      this.#why = { code: "unauthenticated", message: why };
-      this.#tell({ type: "link", state: "refused", message: why });
-      this.close();
+      this.#refuse("unauthenticated", why);
       return;
     }
+    this.#lose({ code: "connection", message: why });
     this.#tell({ type: "link", state: "connecting", message: why });
     setTimeout(() => this.#closed || this.#connect(), this.#again);
     this.#again = Math.min(MOST_AGAIN_MS, 2 * this.#again);
+  }
+
+  /** For good: the page is told why, and so is every call. */
+  #refuse(code, message) {
+    this.#why = { code, message };
+    this.#tell({ type: "link", state: "refused", message });
+    this.close();
   }
 
   /** Every call ends; what came of it is played. */
