@@ -99,6 +99,11 @@ def stopped(pid: int) -> Iterator[None]:
             os.kill(pid, signal.SIGCONT)
 
 
+async def held(pid: int, seconds: float) -> None:
+    with stopped(pid):
+        await asyncio.sleep(seconds)
+
+
 async def test_a_service_that_is_killed(model: Path, tmp_path: Path) -> None:
     async with house(model, tmp_path) as found:
         await found.prometheus.until("OscineDown", fires=False)  # it may have been looked for before it was there
@@ -141,16 +146,15 @@ async def test_an_engine_that_is_lost_again_and_again_under_its_calls(model: Pat
 
 
 async def test_an_engine_that_computes_too_slowly(model: Path, tmp_path: Path) -> None:
-    """Held for a second at a time, while calls begin and while they speak."""
+    """It gets a turn now and then while calls begin, and none for a while when they speak."""
     async with house(model, tmp_path) as found:
 
         async def hold() -> None:
-            with stopped(found.engine):
+            async with going_on(lambda: held(found.engine, 0.6), pause_s=0.01):
                 calls = [asyncio.create_task(found.call(LONG[:400])) for _ in range(2)]
-                await asyncio.sleep(1.0)
+                await asyncio.sleep(2.0)
             await asyncio.sleep(0.5)
-            with stopped(found.engine):
-                await asyncio.sleep(4.0)
+            await held(found.engine, 4.0)
             await asyncio.wait(calls)
 
         assert not found.prometheus.firing("OscineUnderruns")
