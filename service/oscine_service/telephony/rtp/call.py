@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from functools import partial
 from typing import Any
 
 from oscine_service.telephony.rtp import answer, sdes
@@ -83,9 +84,12 @@ class Call:
         self._pair.rtp.connect((peer.address, peer.port))
         if self._pair.rtcp is not None:
             self._pair.rtcp.connect((peer.rtcp_address, peer.rtcp_port))
-        for socket in filter(None, (self._pair.rtp, self._pair.rtcp)):
+        # Many take no reports: that nobody listens at their port says nothing of the speech.
+        for socket, refused in ((self._pair.rtp, self.refused), (self._pair.rtcp, lambda: None)):
+            if socket is None:
+                continue
             # A number of its own: loops differ in when they close what they were given.
-            transport, _ = await loop.create_datagram_endpoint(lambda: _Incoming(self), sock=socket.dup())
+            transport, _ = await loop.create_datagram_endpoint(partial(_Incoming, self, refused), sock=socket.dup())
             self._transports.append(transport)
             until.callback(transport.close)
         until.callback(self._report, last=True)
@@ -164,9 +168,11 @@ class Call:
         self._came_at, self._refused = now, None
 
     def refused(self) -> None:
-        """The other machine says that nobody takes what was sent."""
+        """The other machine says that nobody takes the speech that was sent."""
         now = time.monotonic()
-        self._refused = (self._refused or (now, now))[0], now
+        first, last = self._refused or (now, now)
+        # In between it was taken.
+        self._refused = (now if now - last > BYE_S else first), now
 
     def _forlorn(self, now: float) -> str | None:
         """Why nobody is there any more, if that is so."""
@@ -194,12 +200,13 @@ class Call:
 
 
 class _Incoming(asyncio.DatagramProtocol):
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: Call, refused: Callable[[], None]) -> None:
         self._call = call
+        self._refused = refused
 
     def datagram_received(self, data: bytes, addr: object) -> None:
         self._call.came(data, rtcp=is_rtcp(data))
 
     def error_received(self, exc: Exception) -> None:
         if isinstance(exc, ConnectionRefusedError):
-            self._call.refused()
+            self._refused()

@@ -276,6 +276,19 @@ async def test_a_port_where_nobody_listens_is_given_up(monkeypatch: pytest.Monke
         assert sink.over
 
 
+@pytest.mark.usefixtures("looking")
+async def test_who_takes_no_reports_is_spoken_to_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("oscine_service.telephony.rtp.call.REFUSED_S", 0.2)
+    monkeypatch.setattr("oscine_service.telephony.rtp.reports.INTERVAL_S", 0.05)
+    async with taking() as (calls, sinks), telephone() as phone:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as closed:
+            closed.bind((HOST, 0))
+            nobody = f"a=rtcp:{closed.getsockname()[1]}"
+        made = await calls.answer(offer(nobody, port=phone.port), None, "")
+        await phone.has(75)
+        assert not sinks.find(made.name).over
+
+
 async def test_ports_run_out_and_come_back() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.bind((HOST, 0))
