@@ -2,11 +2,13 @@
 
 import asyncio
 import contextlib
+import math
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
+from oscine_engine.errors import Stalled
 from oscine_engine.front import Front
 from oscine_service.conversation.calls import Calls, closing
 from oscine_service.conversation.replies import Audio, Cancelled, Done, Flushed, Heard, Marked, Reply
@@ -77,7 +79,7 @@ class Calling(Conversation):
         news: deque[Reply] = deque()
         due: deque[tuple[int, Reply]] = deque()
         pump = asyncio.create_task(self._pump(super()._replies(), news, due))
-        told = 0
+        told, behind_at = 0, math.inf
         try:
             while True:
                 while news:
@@ -87,7 +89,17 @@ class Calling(Conversation):
                     self._leave()
                     yield Cancelled(self.turn.heard)
                     return
-                if (heard := self.turn.heard) > told:
+                heard = self.turn.heard
+                if heard == self.turn.written:
+                    behind_at = math.inf
+                elif heard > told or math.isinf(behind_at):
+                    behind_at = self._now()
+                elif self._now() - behind_at >= self._patience:
+                    raise Stalled(
+                        f"for {self._patience:g} s nothing more was heard in the call, which is at {heard} of "
+                        f"{self.turn.written} samples: look whether its carrier plays what it is sent"
+                    )
+                if heard > told:
                     told = heard
                     # The engine is as far ahead of the listener as it should be.
                     await self._session.played(self._speech.made(heard))
@@ -114,13 +126,15 @@ class Calling(Conversation):
         self.turn.leave()
 
     async def _change(self) -> None:
-        """Wait for one; those who wait for their turn are there meanwhile."""
+        """Wait for one, or for so long as is waited for a call; those who wait for their turn are there meanwhile."""
         while self.turn.waiting:
             await self._session.played(0)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(SIGN_S):
                     return await self.turn.change()
-        await self.turn.change()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(None if math.isinf(self._patience) else self._patience):
+                await self.turn.change()
 
     def _ends_now(self, error: BaseException | None, heard: int) -> bool:
         """What was accepted before a refusal is heard first, as all else is that was said."""

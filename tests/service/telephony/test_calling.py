@@ -6,15 +6,17 @@ import grpc
 import pytest
 
 from oscine_codecs import g711
+from oscine_engine.checkpoint.load import Checkpoint
 from oscine_proto.oscine.v1 import speech_pb2 as pb
 from oscine_proto.oscine.v1.speech_pb2_grpc import SpeechServiceStub
 from oscine_service.conversation import Calls
 from oscine_service.grpc.server import serving
+from oscine_service.limits import Limits
 from tests.service.calls import CANCEL, FLUSH, converse, text
 from tests.service.telephony.lines import Line, line
 from tests.service.waiting import until
 from tests.service.websocket.clients import Client, Heard, client
-from tests.service.websocket.conftest import Door
+from tests.service.websocket.conftest import Door, opened
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 
@@ -175,6 +177,30 @@ async def test_a_call_that_ends_while_its_agent_is_silent(door: Door) -> None:
             await agent.send("start", **START)
             await agent.until("started")
         assert (await agent.end()).last["code"] == "hung_up"
+
+
+async def test_a_call_that_plays_nothing_any_more(checkpoint: Checkpoint) -> None:
+    """Its agent is told, and the next conversation has the call; waiting for the agent does not count."""
+    async with (
+        opened(checkpoint, Limits(write_timeout_s=0.5)) as door,
+        client(door.address) as agent,
+        line(door.calls.sinks) as call,
+    ):
+        await agent.send("start", **START)
+        await agent.send("text", text="Yes it is. ")
+        await agent.send("flush")
+        await agent.until("flushed")
+        await asyncio.sleep(1)
+        call.going.clear()
+        heard = call.sink.player.heard
+        await agent.send("text", text=LONG)
+        told = (await agent.end()).last
+        assert told["code"] == "stalled" and f"at {heard} of" in told["message"]
+        call.going.set()
+        await agent.send("start", "b", **START)
+        await agent.send("text", "b", text="Yes it is.")
+        await agent.send("end", "b")
+        assert (await agent.end("b")).kinds[-1] == "done"
 
 
 async def test_conversations_are_heard_one_after_another(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
