@@ -61,12 +61,23 @@ def vonage(secret: bytes, now: Callable[[], float] = time.time) -> Check:
             issued = float(claims["iat"])
             valid = scheme.lower() == "bearer" and head["alg"] == "HS256"
         except (ValueError, KeyError, TypeError, OverflowError) as error:
-            raise _refused("Vonage", "Authorization", url) from error
+            raise Unauthenticated(_NOT_VONAGE) from error
         right = hmac.new(secret, body.encode(), hashlib.sha256).digest()
-        if not (hmac.compare_digest(signature, right) and valid and abs(now() - issued) <= OLDEST_S):
-            raise _refused("Vonage", "Authorization", url)
+        if not (hmac.compare_digest(signature, right) and valid):
+            raise Unauthenticated(_NOT_VONAGE)
+        if not abs(age := now() - issued) <= OLDEST_S:
+            raise Unauthenticated(
+                f"Authorization: Vonage has signed this {abs(age):.0f} s {'ago' if age > 0 else 'from now'}, and "
+                f"{OLDEST_S:g} s are taken; check this machine's clock, or call again"
+            )
 
     return check
+
+
+_NOT_VONAGE = (
+    "Authorization: this is not signed by Vonage; check the signature secret of the account, and that the endpoint has "
+    '"authorization": {"type": "vonage"}'
+)
 
 
 def _refused(carrier: str, header: str, url: str) -> Unauthenticated:
