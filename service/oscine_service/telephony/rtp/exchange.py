@@ -1,17 +1,16 @@
 """The calls over RTP of a service."""
 
 import asyncio
-import errno
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 
-from oscine_engine.errors import InvalidInput, Overloaded, Unavailable
+from oscine_engine.errors import InvalidInput, Unavailable
 from oscine_service.telephony.rtp import offer
 from oscine_service.telephony.rtp.call import Call
 from oscine_service.telephony.rtp.clock import Clock, Member
-from oscine_service.telephony.rtp.ports import RETRY_S, Ports
+from oscine_service.telephony.rtp.ports import Ports, no_file
 from oscine_service.telephony.rtp.stream import Stream
 from oscine_service.telephony.sink import Sinks
 
@@ -73,10 +72,8 @@ class Exchange:
             try:
                 await call.start(self.clock, self._sinks, until)
             except OSError as error:
-                if error.errno in (errno.EMFILE, errno.ENFILE):
-                    raise Overloaded(
-                        "no file is free for another call: end one, or raise ulimit -n", RETRY_S
-                    ) from error
+                if (full := no_file(error)) is not None:
+                    raise full from error
                 where = understood.peer.address
                 raise InvalidInput(f"offer: nothing can be sent to {where}: {error.strerror or error}") from error
             self._calls.add(call)

@@ -1,5 +1,6 @@
 """UDP ports of calls: pairs of them, an even one for RTP and the next for RTCP (RFC 3550, section 11)."""
 
+import errno
 import ipaddress
 import socket
 from dataclasses import dataclass
@@ -29,6 +30,13 @@ class Pair:
             self.rtcp.close()
 
 
+def no_file(error: OSError) -> Overloaded | None:
+    """What the system says to a process that has too many files open, sockets included."""
+    if error.errno not in (errno.EMFILE, errno.ENFILE):
+        return None
+    return Overloaded("no file is free for another call: end one, or raise ulimit -n", RETRY_S)
+
+
 def check_host(host: str) -> None:
     """Raises InvalidInput for what is not a literal address of this machine."""
     try:
@@ -55,7 +63,9 @@ class Ports:
         for port in self._candidates():
             try:
                 rtp = _bound(self.host, port)
-            except OSError:
+            except OSError as error:
+                if (full := no_file(error)) is not None:
+                    raise full from error
                 continue
             if mux:
                 return Pair(rtp, None)
@@ -63,8 +73,10 @@ class Ports:
             try:
                 if number % 2 == 0:
                     return Pair(rtp, _bound(self.host, number + 1))
-            except OSError:
-                pass
+            except OSError as error:
+                if (full := no_file(error)) is not None:
+                    rtp.close()
+                    raise full from error
             rtp.close()
         raise Overloaded("no port is free for another call: end one, or give more with --rtp-ports", RETRY_S)
 

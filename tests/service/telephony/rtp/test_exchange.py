@@ -3,8 +3,11 @@
 import asyncio
 import gc
 import os
+import resource
 import socket
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 
 import numpy as np
@@ -307,6 +310,37 @@ async def test_ports_run_out_and_come_back() -> None:
         assert understood((await calls.answer(text, None, "")).sdp).media[0].port == (
             understood(made[0].sdp).media[0].port
         )
+
+
+@contextmanager
+def files(spare: int) -> Iterator[None]:
+    """So many more may be open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 512), hard))
+    held = []
+    try:
+        with suppress(OSError):
+            while True:
+                held.append(os.dup(0))
+        for _ in range(spare):
+            os.close(held.pop())
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for each in held:
+            os.close(each)
+
+
+@pytest.mark.parametrize("spare", range(4))
+async def test_files_run_out_and_come_back(spare: int) -> None:
+    async with taking() as (calls, sinks), telephone() as phone:
+        text = offer(phone.reports_to, port=phone.port)
+        with files(spare):
+            for _ in range(2):
+                with pytest.raises(Overloaded, match="ulimit -n"):
+                    await calls.answer(text, None, "")
+        assert not list(sinks)
+        await calls.answer(text, None, "")
 
 
 async def test_a_name_that_is_taken_costs_no_port() -> None:
