@@ -104,6 +104,8 @@ class Line(asyncio.Protocol):
             log.exception("a call over AudioSocket met a fault that was not foreseen")
         finally:
             self._transport.close()
+            # A peer that reads nothing would keep it open: what is buffered is sent first.
+            asyncio.get_running_loop().call_later(LAST_WORDS_S, self._transport.abort)
 
     async def _until_over(self, over: "asyncio.Task[bool]") -> None:
         await _either(self._named, over, NAME_S)

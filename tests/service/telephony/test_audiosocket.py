@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 import struct
 import uuid
 from collections.abc import AsyncIterator
@@ -184,6 +185,38 @@ async def test_a_call_that_is_ended_here(door: Door, exchange: tuple[str, int]) 
         sink.hang_up()
         await until(call.is_closed)
         assert call.came[-1] == (0, b"")
+
+
+async def test_a_caller_who_reads_nothing_is_cut_off(
+    door: Door, exchange: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines: list[audiosocket.Line] = []
+    lost = asyncio.Event()
+
+    def made(line: audiosocket.Line, transport: asyncio.BaseTransport) -> None:
+        lines.append(line)
+        came(line, transport)
+
+    came = audiosocket.Line.connection_made
+    monkeypatch.setattr(audiosocket.Line, "connection_made", made)
+    monkeypatch.setattr(audiosocket.Line, "connection_lost", lambda line, error: lost.set())
+    monkeypatch.setattr(audiosocket, "LAST_WORDS_S", 0.05)
+    with socket.socket() as deaf:
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+        deaf.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(deaf, exchange)
+        deaf.send(message(1, CALL.bytes) + message(0x10, bytes(320)))
+
+        async def is_up() -> bool:
+            return bool([*door.calls.sinks])
+
+        await until(is_up)
+        (sink,) = door.calls.sinks
+        while not lines[0]._transport.get_write_buffer_size():
+            sink.player.beat()  # type: ignore[attr-defined]
+        sink.hang_up()
+        async with asyncio.timeout(10):
+            await lost.wait()
 
 
 async def test_calls_that_cannot_be_served(
