@@ -91,7 +91,7 @@ class Catalogue:
         """Of the first voices that `owner` sees, by name: a store may have very many."""
         with self._reading():
             rows = self._rows.execute(
-                "SELECT DISTINCT name FROM voices WHERE owner IN (?1, '') ORDER BY name LIMIT ?2", (owner, most)
+                "SELECT DISTINCT name FROM voices WHERE owner IN (?, '') ORDER BY name LIMIT ?", (owner, most)
             ).fetchall()
         return [name for (name,) in rows]
 
@@ -99,9 +99,9 @@ class Catalogue:
         """What `owner` sees, by name."""
         with self._reading():
             rows = self._rows.execute(
-                f"SELECT {COLUMNS} FROM voices WHERE owner = ?1 OR (owner = '' AND name NOT IN "
-                "(SELECT name FROM voices WHERE owner = ?1)) ORDER BY name",
-                (owner,),
+                f"SELECT {COLUMNS} FROM voices WHERE owner = :owner OR (owner = '' AND name NOT IN "
+                "(SELECT name FROM voices WHERE owner = :owner)) ORDER BY name",
+                {"owner": owner},
             ).fetchall()
         return [StoredVoice(*row) for row in rows]
 
