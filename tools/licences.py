@@ -17,7 +17,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 # Packages whose metadata says nothing usable -> what their licence file says.
-REVIEWED: dict[str, str] = {}
+REVIEWED: dict[str, str] = {
+    "cuda-toolkit": "LicenseRef-NVIDIA-Proprietary",  # names the packages of a CUDA release, which declare this
+}
 
 _LESSER = re.compile(r"lesser general public|library or lesser|lgpl", re.IGNORECASE)
 _GPL = re.compile(r"\b(a?gpl)|affero|gnu general public", re.IGNORECASE)
