@@ -25,9 +25,9 @@ async def resetting(reason: int, begun: bool) -> AsyncIterator[str]:
     """An HTTP/2 server that takes a call, begins an answer or not, and resets the stream."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readexactly(len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
-        writer.write(frame(SETTINGS, 0, 0, b""))
         try:
+            await reader.readexactly(len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
+            writer.write(frame(SETTINGS, 0, 0, b""))
             while True:
                 head = await reader.readexactly(9)
                 await reader.readexactly(int.from_bytes(head[:3], "big"))

@@ -143,9 +143,9 @@ def test_what_cannot_be_spoken_is_said_in_one_line(model: Path, tmp_path: Path) 
         (("say", "-", *out, "--model", model), {"input": "… 好".encode()[:-1]}, ("standard input", "UTF-8", "byte 4")),
         (("say", "-", *out, "--model", model), {"preexec_fn": lambda: os.close(0)}, ("standard input is closed",)),
         (("serve", "--model", model, "--host", "no.such.host"), {}, ("cannot listen on no.such.host",)),
-        (("serve", "--model", tmp_path / "no"), {}, ("no model directory", str(tmp_path / "no"))),
-        (("serve", "--in-process", "--model", half), {}, ("llm.safetensors", str(half))),
-        (("serve", "--model", broken), {}, (str(broken / "llm.safetensors"),)),
+        (("serve", "--port", "0", "--model", tmp_path / "no"), {}, ("no model directory", str(tmp_path / "no"))),
+        (("serve", "--port", "0", "--in-process", "--model", half), {}, ("llm.safetensors", str(half))),
+        (("serve", "--port", "0", "--model", broken), {}, (str(broken / "llm.safetensors"),)),
     ]
     with ThreadPoolExecutor(2) as pool:
         ended = pool.map(lambda case: run(*case[0], **case[1]), cases)
