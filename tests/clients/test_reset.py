@@ -41,8 +41,11 @@ async def resetting(reason: int, begun: bool) -> AsyncIterator[str]:
             writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with server:
+    try:
         yield "{}:{}".format(*server.sockets[0].getsockname())
+    finally:
+        # Not waited for: an error that was caught holds its call, and that its connection.
+        server.close()
 
 
 @pytest.mark.parametrize("begun", [True, False], ids=["in the middle", "before an answer"])
