@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import ssl
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -10,6 +11,9 @@ from oscine_service.config.model import Security, Server
 
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "[::]": "::1"}
 """Addresses to listen on, and where those who do so are reached from the machine itself."""
+
+
+MOST = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +29,11 @@ def get(
     *,
     tls: ssl.SSLContext | None = None,
     patience_s: float,
-    most: int | None = None,
+    most: int = MOST,
     headers: Mapping[str, str] | None = None,
 ) -> Answer:
-    """address: host:port. tls: None for plain HTTP. most: bytes that are read of what is answered.
+    """address: host:port. tls: None for plain HTTP. most: bytes that are read of what is answered. patience_s: for each
+    sign of life, and for all of the body.
 
     Raises OSError and HTTPException where nobody answers, or not in HTTP, and ValueError for headers that cannot be.
     """
@@ -40,7 +45,12 @@ def get(
     with contextlib.closing(connection):
         connection.request("GET", path, headers=dict(headers or {}))
         response = connection.getresponse()
-        return Answer(response.status, response.reason, response.read(most))
+        end, body = time.monotonic() + patience_s, b""
+        while len(body) < most and (piece := response.read1(most - len(body))):
+            body += piece
+            if time.monotonic() > end:
+                raise TimeoutError("the answer does not end")
+        return Answer(response.status, response.reason, body)
 
 
 def here(server: Server, port: int) -> str:

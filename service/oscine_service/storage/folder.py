@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import stat
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -28,9 +29,11 @@ class Folder:
         with self._named():
             try:
                 # Opening asks a server what is there now, where looking at names may be answered from memory.
-                with (self._folder / key).open("rb") as file:
-                    data = file.read()
-                    return Found(data, _tag(os.fstat(file.fileno())))
+                with open(self._folder / key, "rb", opener=_at_once) as file:
+                    seen = os.fstat(file.fileno())
+                    if not stat.S_ISREG(seen.st_mode):
+                        raise StoreError(f"{self._folder / key} is no file; delete it")
+                    return Found(file.read(), _tag(seen))
             except (FileNotFoundError, NotADirectoryError):
                 return None
 
@@ -82,6 +85,8 @@ class Folder:
                 seen = entry.stat(follow_symlinks=False)
             except FileNotFoundError:  # deleted since
                 continue
+            if not stat.S_ISREG(seen.st_mode):
+                continue
             if not entry.name.startswith(_UNFINISHED):
                 yield Path(entry.path).relative_to(self._folder).as_posix(), Listed(_tag(seen), seen.st_mtime)
             elif seen.st_mtime < time.time() - _LEFT_S:
@@ -100,6 +105,11 @@ class Folder:
 
 def _no_folder(folder: Path) -> str:
     return f"the shared voice store {folder} is no folder; mount the file system, then: mkdir {folder}"
+
+
+def _at_once(path: str, flags: int) -> int:
+    """Opens a pipe, too, without waiting for somebody to write to it."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _tag(seen: os.stat_result) -> str:

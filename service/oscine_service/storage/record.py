@@ -17,11 +17,14 @@ from urllib.parse import quote, unquote
 
 from oscine_engine.errors import StoreError
 from oscine_engine.voices.catalogue import NAME, StoredVoice
+from oscine_service import strict_json
 
 FORMAT = 1
 VOICES, ARRAYS, CHANGED = "voices/", "arrays/", "changed"
 _RECORD = re.compile(r"voices/=([^/]*)/([^/]+)\.json")
 _PACKED = re.compile(r"arrays/=([^/]*)/([^/]+)\.[0-9a-f]{32}\.safetensors")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_LARGEST = 2**63 - 1
 _MOST_OWNER = 240
 """Characters of an owner as it stands in a key: file names end at 255."""
 
@@ -51,7 +54,9 @@ def id_of(key: str) -> Id | None:
     found = _RECORD.fullmatch(key) or _PACKED.fullmatch(key)
     if found is None or not NAME.fullmatch(found[2]):
         return None
-    return unquote(found[1]), found[2]
+    # An owner may be written in one way alone, or what is listed would not be what is read.
+    owner = unquote(found[1])
+    return (owner, found[2]) if found[1].isascii() and quote(owner, safe="") == found[1] else None
 
 
 def packed(record: Record) -> bytes:
@@ -59,9 +64,9 @@ def packed(record: Record) -> bytes:
 
 
 def unpacked(data: bytes, owner: str, name: str) -> Record:
-    """Raises StoreError for what is no record of that voice."""
+    """Raises StoreError for what is no record of that voice: whoever may write to the bucket wrote it."""
     try:
-        found = json.loads(data)
+        found = strict_json.loads(data)
         if found["format"] != FORMAT:
             raise StoreError(
                 f"the shared voice {name!r} was written by another version of this program (its format is "
@@ -71,6 +76,9 @@ def unpacked(data: bytes, owner: str, name: str) -> Record:
         arrays: str = found["arrays"]
         if (voice.owner, voice.name) != (owner, name) or id_of(arrays) != (owner, name):
             raise ValueError("it is of another voice")
+        if not _DIGEST.fullmatch(voice.digest):
+            # It names a file.
+            raise ValueError(f"{voice.digest[:80]!r} is no digest")
     except (ValueError, KeyError, TypeError) as error:
         raise StoreError(f"the record of the shared voice {name!r} is damaged ({error}); register it again") from error
     return Record(voice, arrays)
@@ -84,11 +92,11 @@ def change(owner: str, name: str) -> bytes:
 def changed(data: bytes) -> Id | None:
     """Whose voice it was; None if that cannot be told."""
     try:
-        found = json.loads(data)
-        owner, name = found["owner"], found["name"]
+        found = strict_json.loads(data)
+        owner, name = _typed(found["owner"], str), _typed(found["name"], str)
     except (ValueError, KeyError, TypeError):
         return None
-    return (owner, name) if isinstance(owner, str) and isinstance(name, str) and NAME.fullmatch(name) else None
+    return (owner, name) if NAME.fullmatch(name) else None
 
 
 def _folder(owner: str) -> str:
@@ -106,4 +114,8 @@ def _typed(value: Any, kind: Any) -> Any:
     wanted: dict[Any, tuple[type, ...]] = {float: (float, int), int: (int,)}
     if isinstance(value, bool) or not isinstance(value, wanted.get(kind, (str,))):
         raise TypeError(f"{value!r} is of the wrong kind")
+    if isinstance(value, str):
+        value.encode()  # raises ValueError for half a surrogate pair
+    elif isinstance(value, int | float) and not abs(value) <= _LARGEST:  # or no number
+        raise ValueError(f"{value!r} is out of range")
     return value

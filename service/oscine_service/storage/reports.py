@@ -1,7 +1,10 @@
 """What the process that looks after a copy tells its service: a line of JSON each time. Pure."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+
+MOST_ERROR = 2000
+"""Characters: what servers say of themselves may be a page, and a line is read whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +18,7 @@ class Report:
 
 
 def line(report: Report) -> str:
-    return json.dumps(asdict(report)) + "\n"
+    return json.dumps(asdict(replace(report, error=report.error[:MOST_ERROR]))) + "\n"
 
 
 def read(line: str | bytes) -> Report:

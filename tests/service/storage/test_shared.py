@@ -1,6 +1,7 @@
 """Voices in buckets of both kinds: names, owners, arrays, and what crashes leave behind."""
 
 import os
+import re
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -97,6 +98,11 @@ def test_damage_is_told_and_never_given(tmp_path: Path) -> None:
         (whole.replace(b'"name": "ann"', b'"name": "bob"'), "damaged"),
         (whole.replace(b"arrays/=/", b"arrays/=bob/"), "damaged"),
         (b"[]", "damaged"),
+        (b"[" * 100_000, "damaged"),
+        (re.sub(rb'"digest": "', b'"digest": "../../../llm', whole), "no digest"),
+        (re.sub(rb'"bytes": ', b'"bytes": 99999999999999999999', whole), "out of range"),
+        (whole.replace(b'"seconds": 1.0', b'"seconds": NaN'), "damaged"),
+        (whole.replace(b'"hello"', rb'"\ud800"'), "damaged"),
     ]:
         record.write_bytes(data)
         with pytest.raises(StoreError, match=says):
@@ -108,6 +114,22 @@ def test_damage_is_told_and_never_given(tmp_path: Path) -> None:
     record.write_bytes(b"{")
     shared.remove("ann")
     assert [each.name for each in shared.list()] == ["bob"]
+
+
+def test_what_is_no_voice_is_passed_over(tmp_path: Path) -> None:
+    """What anybody may have put there who may write there; nothing of it keeps anybody waiting."""
+    shared = SharedVoices(Folder(tmp_path))
+    shared.add(*voice("ann"))
+    for owner in (b"=%61", b"=\xff", b"=%ff"):
+        folder = os.fsencode(tmp_path / "voices") + b"/" + owner
+        os.mkdir(folder)
+        with open(folder + b"/ann.json", "wb") as file:
+            file.write((tmp_path / "voices/=/ann.json").read_bytes())
+    os.mkfifo(tmp_path / "voices/=/bob.json")
+    assert list(shared.listed()) == [("", "ann")]
+    with pytest.raises(StoreError, match=r"no file; delete it"):
+        shared.find("bob")
+    assert [each.name for each in shared.list("a")] == ["ann"]
 
 
 def test_arrays_that_a_crash_left_behind_go_after_an_hour_and_no_others(tmp_path: Path) -> None:
