@@ -7,7 +7,7 @@ request to the first PCM byte; nearest-rank percentiles; a player without pre-bu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,9 +91,10 @@ class Bar:
         measured, or had nothing to say."""
         if self.beyond is not None:
             return self._difference(told, self.beyond)
-        newest = {line["row"]: line for line in told}.values()
-        chosen = [line for line in newest if line["server"].get("engines", 1) == 1 or line["row"] == self.row]
-        values = [_at(line, self.path) for line in chosen if self.row in (ANY, line["row"])]
+        lines = newest(told)
+        if self.row != ANY:
+            return _at(lines[self.row], self.path) if self.row in lines else None
+        values = [_at(line, self.path) for line in lines.values() if line["server"].get("engines", 1) == 1]
         return max((value for value in values if value is not None), default=None)
 
     def _difference(self, told: Sequence[Mapping[str, Any]], beyond: str) -> float | None:
@@ -104,6 +105,11 @@ class Bar:
 
     def met(self, value: float) -> bool:
         return value <= self.bar if self.at_most else value >= self.bar
+
+
+def newest(told: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """By row, the last line."""
+    return {line["row"]: line for line in told}
 
 
 def _at(line: Mapping[str, Any], path: tuple[str, ...]) -> float | None:

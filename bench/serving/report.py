@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.serving.plan import CLIENTS, RATES
-from bench.serving.published import BARS, CLOSED, GRAPHS, OPEN, Point
+from bench.serving.published import BARS, CLOSED, GRAPHS, OPEN, Point, newest
 
 DOCS = Path(__file__).parents[2] / "docs"
 BEGIN, END = "<!-- bench.serve: begin -->", "<!-- bench.serve: end -->"
@@ -20,15 +20,11 @@ PLOT = "images/serve.svg"
 Lines = Mapping[str, Mapping[str, Any]]
 
 
-def newest(told: Iterable[Mapping[str, Any]]) -> Lines:
-    """By row, the last line."""
-    return {line["row"]: line for line in told}
-
-
 def write(results: Path, keep: Callable[[Mapping[str, Any]], bool], docs: Path = DOCS) -> None:
     """Rewrite the part of `docs`/benchmarks.md between the marks, and the plot. Raises ValueError without lines or
     marks."""
-    told = [line for line in map(json.loads, results.read_text().splitlines()) if keep(line)]
+    lines = (json.loads(line) for line in results.read_text().splitlines() if line.strip())
+    told = [line for line in lines if keep(line)]
     if not told:
         raise ValueError(f"{results} has no line of this model, device and precision")
     page = docs / "benchmarks.md"

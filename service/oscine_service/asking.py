@@ -11,9 +11,9 @@ from oscine_service.config.model import Security, Server
 
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "[::]": "::1"}
 """Addresses to listen on, and where those who do so are reached from the machine itself."""
-
-
 MOST = 64 << 20
+"""Bytes of an answer: a page of metrics has far fewer."""
+_PIECE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +45,12 @@ def get(
     with contextlib.closing(connection):
         connection.request("GET", path, headers=dict(headers or {}))
         response = connection.getresponse()
-        end, body = time.monotonic() + patience_s, b""
-        while len(body) < most and (piece := response.read1(most - len(body))):
+        end, body = time.monotonic() + patience_s, bytearray()
+        while len(body) < most and (piece := response.read1(min(_PIECE, most - len(body)))):
             body += piece
             if time.monotonic() > end:
                 raise TimeoutError("the answer does not end")
-        return Answer(response.status, response.reason, body)
+        return Answer(response.status, response.reason, bytes(body))
 
 
 def here(server: Server, port: int) -> str:

@@ -13,7 +13,7 @@ from oscine_service.storage.folder import Folder
 from oscine_service.storage.reports import Report
 from oscine_service.storage.shared import SharedVoices
 from oscine_service.storage.watch import Watch
-from tests.service.storage.voices import voice
+from tests.service.storage.voices import soon, voice
 
 LONG_S = 20.0
 
@@ -51,16 +51,6 @@ def names(copy: Copy) -> list[str]:
     return [each.name for each in copy.list()]
 
 
-def until(watch: Watch, report: Report) -> None:
-    """Looks that are asked for go on beside the calls."""
-    pause = threading.Event()
-    for _ in range(int(LONG_S / 0.01)):
-        if watch.once() == report:
-            return
-        pause.wait(0.01)
-    raise AssertionError(f"never {report}")
-
-
 def test_changes_are_seen_while_a_look_through_all_goes_on(large: Large, copy: Copy) -> None:
     shared = SharedVoices(Folder(large.place))
     shared.add(*voice("ann"))
@@ -76,7 +66,7 @@ def test_changes_are_seen_while_a_look_through_all_goes_on(large: Large, copy: C
     shared.add(*voice("dan"))  # its sign is the one that is found
     assert watch.once() == Report(2) and names(copy) == ["bob", "dan"]
     large.go_on.set()
-    until(watch, Report(3))
+    soon(lambda: watch.once() == Report(3))
     assert names(copy) == ["bob", "cid", "dan"]
 
 
@@ -87,9 +77,9 @@ def test_a_look_that_fails_is_told_of_until_one_succeeds(large: Large, copy: Cop
     watch = Watch(SharedVoices(large), copy)
     assert watch.once() == Report(0, "no list today") == watch.once()
     large.broken = False
-    until(watch, Report(1))
+    soon(lambda: watch.once() == Report(1))
     large.broken = True
     shared.add(*voice("bob"))
-    until(watch, Report(2, "no list today"))
+    soon(lambda: watch.once() == Report(2, "no list today"))
     large.broken = False
-    until(watch, Report(2))
+    soon(lambda: watch.once() == Report(2))

@@ -10,7 +10,7 @@ from oscine_engine.errors import InvalidInput, Unavailable
 from oscine_service.telephony.rtp import offer
 from oscine_service.telephony.rtp.call import Call
 from oscine_service.telephony.rtp.clock import Clock, Member
-from oscine_service.telephony.rtp.ports import Ports, no_file
+from oscine_service.telephony.rtp.ports import Ports, check_files
 from oscine_service.telephony.rtp.stream import Stream
 from oscine_service.telephony.sink import Sinks
 
@@ -72,8 +72,7 @@ class Exchange:
             try:
                 await call.start(self.clock, self._sinks, until)
             except OSError as error:
-                if (full := no_file(error)) is not None:
-                    raise full from error
+                check_files(error)
                 where = understood.peer.address
                 raise InvalidInput(f"offer: nothing can be sent to {where}: {error.strerror or error}") from error
             self._calls.add(call)

@@ -30,11 +30,10 @@ class Pair:
             self.rtcp.close()
 
 
-def no_file(error: OSError) -> Overloaded | None:
-    """What the system says to a process that has too many files open, sockets included."""
-    if error.errno not in (errno.EMFILE, errno.ENFILE):
-        return None
-    return Overloaded("no file is free for another call: end one, or raise ulimit -n", RETRY_S)
+def check_files(error: OSError) -> None:
+    """Raises Overloaded for what the system says to a process that has too many files open, sockets included."""
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        raise Overloaded("no file is free for another call: end one, or raise ulimit -n", RETRY_S) from error
 
 
 def check_host(host: str) -> None:
@@ -64,8 +63,7 @@ class Ports:
             try:
                 rtp = _bound(self.host, port)
             except OSError as error:
-                if (full := no_file(error)) is not None:
-                    raise full from error
+                check_files(error)
                 continue
             if mux:
                 return Pair(rtp, None)
@@ -74,9 +72,8 @@ class Ports:
                 if number % 2 == 0:
                     return Pair(rtp, _bound(self.host, number + 1))
             except OSError as error:
-                if (full := no_file(error)) is not None:
-                    rtp.close()
-                    raise full from error
+                rtp.close()
+                check_files(error)
             rtp.close()
         raise Overloaded("no port is free for another call: end one, or give more with --rtp-ports", RETRY_S)
 
