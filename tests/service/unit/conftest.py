@@ -1,12 +1,14 @@
 """Whole units: a service in this process and an engine in another."""
 
 import math
-from collections.abc import AsyncIterator
+import tempfile
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
+import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from oscine_engine.settings import EngineSettings
@@ -17,6 +19,20 @@ from oscine_service.unit.front import unit
 from oscine_service.unit.supervisor import Supervisor
 from oscine_service.unit.times import Times
 from tests.service.waiting import until
+
+
+@pytest.fixture(autouse=True)
+def own_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Engines make their folders in one of this test alone: others run beside it."""
+    with tempfile.TemporaryDirectory() as folder:
+        monkeypatch.setenv("TMPDIR", folder)
+        monkeypatch.setattr(tempfile, "tempdir", folder)
+        yield
+
+
+def folders() -> set[Path]:
+    """Of engines that are there."""
+    return set(Path(tempfile.gettempdir()).glob("oscine-unit-*"))
 
 
 @dataclass(frozen=True)

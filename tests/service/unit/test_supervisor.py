@@ -15,6 +15,7 @@ from oscine_service.unit.control import Failed, Ready, read, write
 from oscine_service.unit.states import State
 from oscine_service.unit.supervisor import Supervisor
 from oscine_service.unit.times import Times
+from tests.service.unit.conftest import folders
 
 STAYS = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
 
@@ -29,10 +30,6 @@ def gone(pid: int) -> bool:
     except ProcessLookupError:
         return True
     return False
-
-
-def folders() -> set[str]:
-    return {path.name for path in Path(tempfile.gettempdir()).glob("oscine-unit-*")}
 
 
 async def enter(supervisor: Supervisor) -> None:

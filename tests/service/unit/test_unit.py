@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -28,7 +27,7 @@ from oscine_service.unit.times import Times
 from tests.service.calls import Heard, config, converse, text
 from tests.service.commands import Command
 from tests.service.conftest import running as in_one_process
-from tests.service.unit.conftest import Running, running
+from tests.service.unit.conftest import Running, folders, running
 from tests.service.waiting import until
 
 LONG = "This goes on and on, as long as anybody cares to listen to it, and then some more. "
@@ -51,10 +50,6 @@ async def gone(pid: int) -> None:
         return ended(pid)
 
     await until(look)
-
-
-def folders() -> set[Path]:
-    return set(Path(tempfile.gettempdir()).glob("oscine-unit-*"))
 
 
 async def speaking(service: Running, count: int) -> list[asyncio.Task[Heard]]:
