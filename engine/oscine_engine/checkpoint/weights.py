@@ -8,12 +8,13 @@ text embedding.
 import pickle
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from oscine_engine.errors import CheckpointError
 
@@ -130,12 +131,22 @@ def build(make: Callable[[], M], state: Mapping[str, Tensor], origin: str) -> M:
 
     Only for modules all of whose tensors are in their state dict. Raises CheckpointError listing what does not fit.
     """
-    with torch.device("meta"):
+    with _Undrawn():
         module = make()
     check(module, state, origin)
     cast = {key: value.float() if value.is_floating_point() else value for key, value in state.items()}
     module.load_state_dict(cast, strict=True, assign=True)
     return module
+
+
+class _Undrawn(TorchFunctionMode):
+    """`torch.nn.init` does nothing. Without storage, as on the device meta, torch would first import its compiler: 2 s."""
+
+    def __torch_function__(self, function: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if getattr(function, "__module__", None) == nn.init.__name__:
+            return kwargs["tensor"]
+        return function(*args, **kwargs)
 
 
 def check(module: nn.Module, state: Mapping[str, Tensor], origin: str) -> None:

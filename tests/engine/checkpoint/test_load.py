@@ -2,6 +2,8 @@
 
 import logging
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,6 +38,13 @@ def test_loads_what_was_written(written: Path) -> None:
     voice = checkpoint.voices["synthetic"]
     assert voice.mel.shape == (2 * voice.flow_speech_tokens.numel(), 80)
     assert checkpoint.tokenizer.encode(voice.prompt_text)[-1] == checkpoint.tokenizer.end_of_prompt
+
+
+def test_loading_needs_no_compiler(written: Path) -> None:
+    asked = f"import sys; from oscine_engine.checkpoint.load import load; load({str(written)!r}); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert {"torch", "oscine_engine.flow.network"} <= set(done.stdout.split())
+    assert not {"torch._dynamo", "sympy", "triton"} & set(done.stdout.split())
 
 
 def test_same_seed_same_model(written: Path, tmp_path: Path) -> None:
