@@ -140,7 +140,7 @@ def build(make: Callable[[], M], state: Mapping[str, Tensor], origin: str) -> M:
 
 
 class _Undrawn(TorchFunctionMode):
-    """`torch.nn.init` does nothing. Without storage, as on the device meta, torch would first import its compiler: 2 s."""
+    """`torch.nn.init` does nothing. (Under the device meta it would import torch's compiler, two seconds, for that.)"""
 
     def __torch_function__(self, function: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}

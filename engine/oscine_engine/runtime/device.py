@@ -441,7 +441,7 @@ class Device:
 
 
 def _capture(runner: GraphedLM | GraphedFlow | GraphedVocoder) -> None:
-    """Capture the runner's steps, telling how far it is once in PROGRESS_S."""
+    """Capture the runner's steps, where they are graphs, telling how far it is once in PROGRESS_S."""
     began = told = time.monotonic()
     count = 0
 
@@ -453,4 +453,4 @@ def _capture(runner: GraphedLM | GraphedFlow | GraphedVocoder) -> None:
             log.info("capturing CUDA graphs: %s", what)
 
     runner.capture(progress)
-    log.info("captured %d CUDA graphs of %s in %.1f s", count, type(runner).__name__, time.monotonic() - began)
+    log.info("%s: %d steps ready after %.1f s", type(runner).__name__, count, time.monotonic() - began)
