@@ -1,10 +1,16 @@
 """What shared voices need of whatever holds them: whole objects by key, written at once or not at all."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from oscine_engine.errors import StoreError
 from oscine_service.storage.address import Address
+
+MOST_BYTES = 1 << 26
+"""Of an object that is read: a hundred times what a voice takes. Whoever may write to a bucket could fill the memory
+otherwise."""
+_PART_BYTES = 1 << 20
 
 
 class Taken(Exception):
@@ -35,7 +41,7 @@ class Bucket(Protocol):
     """
 
     def read(self, key: str) -> Found | None:
-        """The whole object; None if there is none."""
+        """The whole object; None if there is none. Raises StoreError for more than MOST_BYTES."""
 
     def write(self, key: str, data: bytes, *, new: bool = False) -> str:
         """Keep an object for good, and return its tag. new: raises Taken, and changes nothing, if there is one."""
@@ -47,6 +53,16 @@ class Bucket(Protocol):
         """All objects whose keys begin so, by key."""
 
     def close(self) -> None: ...
+
+
+def whole(read: Callable[[int], bytes], key: str) -> bytes:
+    """The object `key`, of which `read` gives the next so many bytes. Raises StoreError for more than MOST_BYTES."""
+    data = bytearray()
+    while part := read(_PART_BYTES):
+        data += part
+        if len(data) > MOST_BYTES:
+            raise StoreError(f"{key} in the shared voice store is too large for a voice; delete it")
+    return bytes(data)
 
 
 def opened(address: Address) -> Bucket:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from oscine_engine.errors import StoreError
 from oscine_engine.voices.shelf import synchronise
-from oscine_service.storage.bucket import Found, Listed, Taken
+from oscine_service.storage.bucket import Found, Listed, Taken, whole
 
 _UNFINISHED = ".unfinished-"
 _LEFT_S = 3600.0
@@ -33,7 +33,7 @@ class Folder:
                     seen = os.fstat(file.fileno())
                     if not stat.S_ISREG(seen.st_mode):
                         raise StoreError(f"{self._folder / key} is no file; delete it")
-                    return Found(file.read(), _tag(seen))
+                    return Found(whole(file.read, key), _tag(seen))
             except (FileNotFoundError, NotADirectoryError):
                 return None
 

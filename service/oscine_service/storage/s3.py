@@ -13,7 +13,7 @@ from typing import Any
 
 from oscine_engine.errors import StoreError
 from oscine_service.storage.address import Address
-from oscine_service.storage.bucket import Found, Listed, Taken
+from oscine_service.storage.bucket import Found, Listed, Taken, whole
 
 CONNECT_S, READ_S, TRIES = 3, 10, 3
 CONNECTIONS = 16
@@ -55,7 +55,8 @@ class S3:
         with self._named():
             try:
                 answer = self._client.get_object(Bucket=self._address.place, Key=self._prefix + key)
-                return Found(answer["Body"].read(), answer["ETag"])
+                with contextlib.closing(answer["Body"]) as body:
+                    return Found(whole(body.read, key), answer["ETag"])
             except self._client.exceptions.ClientError as error:
                 if _code(error) in _GONE:
                     return None
@@ -97,6 +98,8 @@ class S3:
                 Bucket=self._address.place, Prefix=self._prefix + prefix
             )
             for page in pages:
+                # Another page, as of a proxy, would be a list of nothing, and all voices be taken for deleted.
+                _ = page["IsTruncated"]
                 for each in page.get("Contents", ()):
                     key = each["Key"].removeprefix(self._prefix)
                     found[key] = Listed(each["ETag"], each["LastModified"].timestamp())
@@ -122,6 +125,14 @@ class S3:
         except BotoCoreError as error:
             raise StoreError(
                 f"{self._address} cannot be reached: {error}; see AWS_ENDPOINT_URL_S3 and the network"
+            ) from error
+        except (StoreError, Taken):
+            raise
+        except Exception as error:
+            # boto3 takes much for an answer: a list without tags, a page of HTML, a redirection to itself.
+            raise StoreError(
+                f"{self._address}: what the server answers is not of S3 ({type(error).__name__}: {error}); see "
+                "AWS_ENDPOINT_URL_S3"
             ) from error
 
 

@@ -2,12 +2,16 @@
 
 import os
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from bench import bucket as s3_server
 from oscine_engine.errors import StoreError
+from oscine_service.storage import bucket as buckets
 from oscine_service.storage.address import Address, read
 from oscine_service.storage.bucket import Bucket, Taken, opened
 
@@ -80,6 +84,98 @@ def test_a_bucket_that_is_not_there_is_named(server: s3_server.Server, s3_addres
     held = opened(Address("s3", "no-such-bucket", ""))
     with pytest.raises(StoreError, match="s3://no-such-bucket: there is no such bucket"):
         held.list("voices/")
+    held.close()
+
+
+LISTED = "<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>v/a</Key>{}</Contents></ListBucketResult>"
+
+
+def reads(held: Bucket) -> object:
+    return held.read("a")
+
+
+def writes(held: Bucket) -> object:
+    return held.write("a", b"b")
+
+
+def lists(held: Bucket) -> object:
+    return held.list("v/")
+
+
+@contextmanager
+def answering(body: bytes, headers: dict[str, str]) -> Iterator[str]:
+    """An HTTP server that answers everything so; its address."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.send_response(200)
+            for name, value in {"Content-Length": str(len(body)), **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_PUT = do_GET
+
+        def log_message(self, *_: object) -> None:
+            """What fails is the test's."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("asked", "body"),
+    [
+        (lists, LISTED.format("<LastModified>2026-01-01T00:00:00Z</LastModified>")),
+        (lists, LISTED.format('<ETag>"a"</ETag>')),
+        (lists, LISTED.format('<ETag>"a"</ETag><LastModified>yesterday</LastModified>')),
+        # As of a proxy, or another port of the server: no list of nothing.
+        (lists, "<html><body>It works!</body></html>"),
+        (lists, ""),
+        (reads, "{}"),
+        (writes, ""),
+    ],
+)
+def test_a_server_that_is_none_of_s3_says_so(
+    monkeypatch: pytest.MonkeyPatch, asked: Callable[[Bucket], object], body: str
+) -> None:
+    pytest.importorskip("boto3", reason="needs boto3: make test installs it")
+    says = pytest.raises(StoreError, match=r"is not of S3.*AWS_ENDPOINT_URL_S3")
+    with answering(body.encode(), {}) as url, anywhere(monkeypatch, url) as held, says:
+        asked(held)
+
+
+def test_an_object_that_is_cut_short_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("boto3", reason="needs boto3: make test installs it")
+    cut = answering(b"half", {"ETag": "a", "Content-Length": "8"})
+    with cut as url, anywhere(monkeypatch, url) as held, pytest.raises(StoreError, match="cannot be reached"):
+        held.read("a")
+
+
+def test_an_object_that_is_too_large_is_named(held: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(buckets, "MOST_BYTES", 9)
+    held.write("a", b"123456789")
+    found = held.read("a")
+    assert found is not None and found.data == b"123456789"
+    held.write("a", b"1234567890")
+    with pytest.raises(StoreError, match="a in the shared voice store is too large"):
+        held.read("a")
+
+
+@contextmanager
+def anywhere(monkeypatch: pytest.MonkeyPatch, url: str) -> Iterator[Bucket]:
+    for name, value in {
+        "AWS_ENDPOINT_URL_S3": url,
+        "AWS_REGION": "us-east-1",
+        "AWS_ACCESS_KEY_ID": "a",
+        "AWS_SECRET_ACCESS_KEY": "b",
+    }.items():
+        monkeypatch.setenv(name, value)
+    held = opened(Address("s3", "voices", ""))
+    yield held
     held.close()
 
 
