@@ -49,7 +49,7 @@ def main() -> int:
         watch = Watch(SharedVoices(opened(source)), copy)
     except StoreError as error:
         _tell(Report(0, error.message))
-        return 1
+        return reports.TOLD_WHY
     told, told_at, wait_s = None, 0.0, POLL_S
     while True:
         report = watch.once()

@@ -81,11 +81,14 @@ class Keeper:
         while True:
             began = time.monotonic()
             try:
-                end = f"ended with status {await self._one()}"
+                status = await self._one()
+                end = "" if status == reports.TOLD_WHY else f"ended with status {status}"
             except OSError as error:
                 end = f"cannot be started: {error.strerror}"
-            reason = self._last.error or f"the process that copies {self._source} {end}"
-            self._hear(replace(self._last, error=reason))
+            except (ValueError, TypeError) as error:
+                end = f"says what is no report: {error}"
+            if end:
+                self._hear(replace(self._last, error=f"the process that copies {self._source} {end}"))
             again_s = _AGAIN_S if time.monotonic() - began > _AGAIN_MOST_S else min(2 * again_s, _AGAIN_MOST_S)
             await asyncio.sleep(again_s)
 

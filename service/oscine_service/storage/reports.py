@@ -3,6 +3,8 @@
 import json
 from dataclasses import asdict, dataclass, replace
 
+TOLD_WHY = 3
+"""Status of a process that ends for the reason that it told last; one that fails otherwise ends with another."""
 MOST_ERROR = 2000
 """Characters: what servers say of themselves may be a page, and a line is read whole."""
 

@@ -92,6 +92,26 @@ async def test_a_keeper_that_is_killed_is_replaced_and_one_that_hangs_is_noticed
         os.kill(after, 0)
 
 
+async def test_a_keeper_that_dies_while_its_source_is_gone_is_told_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    shared_folder = tmp_path / "shared"
+    shared_folder.mkdir()
+    address = Address("file", "", str(shared_folder))
+    SharedVoices(opened(address)).add(*voice("ann"))
+    async with machines(address, tmp_path / "copy") as (keeper,):
+        shared_folder.rename(tmp_path / "gone")
+        shared_folder.mkdir()
+        await until(down(keeper))
+        assert keeper.pid is not None
+        os.kill(keeper.pid, signal.SIGKILL)
+
+        async def told() -> bool:
+            return f"the process that copies {address} ended with status -9" in caplog.text
+
+        await until(told)
+
+
 async def test_voices_outlast_their_server_on_each_machine(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
