@@ -197,7 +197,10 @@ def test_keys_are_looked_at(tmp_path: Path) -> None:
     secret.write_text("s" * 32)
     secret.chmod(0o644)
     told = mends(service.credentials(replace(OK, security=Security(keys=file, token_secret=secret))))
-    assert "expired: old" in told and f"chmod 600 {secret}" in told and str(file) not in told
+    assert "expired: old" in told and f"chmod g-wx,o= {secret}" in told and str(file) not in told
+    secret.chmod(0o640)
+    # A group may read it: the service is another user than its owner.
+    assert levels(service.credentials(replace(OK, security=Security(token_secret=secret)))) == [Level.GOOD]
     file.chmod(0o644)
     with keys.changing(file) as found:
         del found["anna"]

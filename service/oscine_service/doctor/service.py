@@ -122,8 +122,9 @@ def credentials(settings: Settings) -> Iterator[Finding]:
 
 
 def _private(about: str, path: Path) -> Iterator[Finding]:
-    if path.stat().st_mode & 0o077:
-        yield advice(about, f"others may read {path}", f"chmod 600 {path}")
+    # A group may read it: by that a file of root's is given to the service's user.
+    if path.stat().st_mode & 0o037:
+        yield advice(about, f"others may read {path}, or change it", f"chmod g-wx,o= {path}")
 
 
 def certificates(settings: Settings) -> Iterator[Finding]:

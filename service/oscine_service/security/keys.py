@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import secrets
+import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -148,11 +149,16 @@ def _key(entry: Any, path: Path) -> Key:
 
 
 def write(path: Path, keys: Mapping[str, Key]) -> None:
-    """Only its owner may read the file; nobody ever finds half of it. Raises OSError."""
+    """Only its owner may read a new file; one that is there keeps its owner, group and mode, for the service may be
+    another user than whoever changes it. Nobody ever finds half of it. Raises OSError."""
     document = {"keys": [_entry(key) for key in keys.values()]}
+    before = path.stat() if path.exists() else None
     aside = path.with_name(path.name + ".new")
     aside.unlink(missing_ok=True)
     with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        if before is not None:
+            os.fchown(file.fileno(), before.st_uid, before.st_gid)
+            os.fchmod(file.fileno(), stat.S_IMODE(before.st_mode))
         json.dump(document, file, indent=2, ensure_ascii=False)
         file.write("\n")
         file.flush()

@@ -53,6 +53,16 @@ def test_what_was_written_is_read_again(file: Path) -> None:
     assert sorted(os.listdir(file.parent)) == ["keys.json", "keys.json.lock"]
 
 
+def test_who_may_read_a_file_is_as_before_after_a_change(file: Path) -> None:
+    put(file, key())
+    file.chmod(0o640)
+    owners = (12345, 23456) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
+    os.chown(file, *owners)
+    put(file, key("ben", "two"))
+    about = file.stat()
+    assert (stat.S_IMODE(about.st_mode), about.st_uid, about.st_gid) == (0o640, *owners)
+
+
 def test_a_key_without_an_owner_is_its_own(file: Path) -> None:
     file.write_text(json.dumps({"keys": [{"name": "anna", "sha256": keys.digest("one")}]}))
     assert keys.read(file)["anna"].principal.owner == "anna"
