@@ -28,6 +28,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PATIENCE_S = 1.0
+AGAIN_S = 5.0
+"""After which nginx is told once more where that failed and nothing else has changed."""
 MISSES = 3
 """Questions in a row without an answer after which a unit counts as gone."""
 
@@ -124,24 +126,28 @@ def write(file: Path, text: str) -> bool:
 
 
 def follow(folder: Path, reload: Sequence[str], every_s: float, once: bool) -> None:
-    readiness, said, told, units = Readiness(), "", False, list[Unit]()
+    readiness, said, wrong, units = Readiness(), "", "", list[Unit]()
+    told, told_at = False, -AGAIN_S
     with ThreadPoolExecutor(16) as pool:
         while True:
             began = time.monotonic()
             try:
                 units = parse((folder / "units").read_text())
+                wrong = ""
             except (OSError, ValueError) as error:
                 # What was there before counts on: half a file must not take a fleet down.
                 if not units:
                     raise SystemExit(f"follow_units: {folder / 'units'}: {error}") from error
-                print(f"{folder / 'units'}: {error}; the units before count on", file=sys.stderr, flush=True)
+                if str(error) != wrong:
+                    wrong = str(error)
+                    print(f"{folder / 'units'}: {wrong}; the units before count on", file=sys.stderr, flush=True)
             for unit, answer in zip(units, pool.map(ask, units), strict=True):
                 readiness.hear(unit.name, answer)
             taking = chosen(units, {unit.name: readiness.of(unit.name) for unit in units})
             # Both, whatever the first says.
             changed = [write(folder / f"units-{door}.conf", servers(units, taking, door)) for door in ("grpc", "http")]
-            if any(changed) or not told:
-                told = subprocess.run(reload).returncode == 0
+            if any(changed) or (not told and began >= told_at + AGAIN_S):
+                told, told_at = subprocess.run(reload).returncode == 0, began
                 if not told:
                     print("nginx was not reloaded; this is tried again", file=sys.stderr, flush=True)
             if (line := ", ".join(unit.name for unit in taking)) != said:

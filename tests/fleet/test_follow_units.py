@@ -4,6 +4,7 @@ import importlib.util
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -133,3 +134,15 @@ def test_what_is_wrong_is_told_in_a_line(tmp_path: Path) -> None:
     (tmp_path / "units").write_text("gone 127.0.0.1:2 127.0.0.1:2")
     failed = follow(tmp_path, "false")
     assert failed.returncode == 0 and "nginx was not reloaded" in failed.stderr
+
+
+def test_what_stays_wrong_is_told_once(tmp_path: Path) -> None:
+    (tmp_path / "units").write_text("gone 127.0.0.1:2 127.0.0.1:2")
+    command = [sys.executable, str(SCRIPT), str(tmp_path), "--every", "0.02", "--reload", "false"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as following:
+        assert following.stdout is not None and following.stdout.readline() == "new calls go to gone\n"
+        (tmp_path / "units").write_text("gone")
+        time.sleep(0.5)
+        following.terminate()
+        told = following.communicate(timeout=60)[1].splitlines()
+    assert ["not reloaded" in line for line in told] == [True, False] and "the units before count on" in told[1]
