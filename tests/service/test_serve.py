@@ -34,9 +34,9 @@ def start(*arguments: "str | Path") -> "Command[str]":
     )
 
 
-def failed(*arguments: "str | Path") -> str:
+def failed(*arguments: "str | Path", status: int | None = None) -> str:
     done = subprocess.run((*COMMAND, *arguments), capture_output=True, text=True, timeout=PATIENCE_S)
-    assert done.returncode in (1, 2) and done.stderr.count("\n") == 1, done.stderr
+    assert done.returncode in ((1, 2) if status is None else (status,)) and done.stderr.count("\n") == 1, done.stderr
     return done.stderr
 
 
@@ -113,4 +113,17 @@ def test_devices_that_make_no_sense_together_are_named() -> None:
     assert "twice" in failed("--device", "cuda,cuda:0")
     assert "a CPU and a GPU" in failed("--device", "cpu,cuda:0")
     assert "'gpu'" in failed("--device", "cuda:0,gpu")
-    assert "--in-process" in failed("--device", "cpu,cpu", "--in-process")
+
+
+def test_settings_that_contradict_each_other_end_it_with_the_status_that_is_not_tried_again() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    for given, says in (
+        (("--device", "cpu,cpu", "--in-process"), "--in-process has one engine"),
+        (("--port", port, "--http-port", port), f"--port and --http-port are both {port}"),
+        (("--tls-cert", "none.pem"), "--tls-key is missing"),
+        (("--tls-client-ca", "none.pem"), "--tls-cert is missing"),
+        (("--public-url", "http://voice.example.com"), "does not begin with wss://"),
+        (("--carrier-key", "ann"), "without --keys"),
+    ):
+        assert says in failed(*given, status=2)

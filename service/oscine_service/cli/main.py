@@ -21,6 +21,7 @@ from oscine_service.cli.addresses import address
 from oscine_service.config import arguments
 from oscine_service.config.engine import engine_settings
 from oscine_service.config.model import Settings
+from oscine_service.config.setting import Contradiction
 from oscine_service.config.sources import KEY_VARIABLE, Resolved
 from oscine_service.observe import logs
 from oscine_service.storage import places
@@ -90,6 +91,9 @@ def _run(options: argparse.Namespace, resolved: Resolved) -> int:
         # Whoever read our output has left; Python would complain again while it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = FAILED
+    except* Contradiction as group:
+        print(f"oscine: {_first(group)}", file=sys.stderr)
+        status = WRONG
     except* (OscineError, CodecError, OSError) as group:
         print(f"oscine: {_said(_first(group))}", file=sys.stderr)
         status = FAILED

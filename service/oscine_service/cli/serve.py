@@ -9,13 +9,13 @@ from functools import partial
 
 from oscine_codecs import opus
 from oscine_codecs.errors import CodecMissing
-from oscine_engine.errors import InvalidInput
 from oscine_engine.front import Front
 from oscine_service import assembled
 from oscine_service.cli.early import SIGNALS, STOPPED_EARLY
 from oscine_service.compat.riva import Riva
 from oscine_service.config import parse
 from oscine_service.config.model import Settings
+from oscine_service.config.setting import Contradiction
 from oscine_service.conversation import Calls
 from oscine_service.entrance import Entrance, is_local
 from oscine_service.event_loop import lasting
@@ -53,17 +53,13 @@ async def serve(settings: Settings) -> None:
     _on_signals(end_early)
     server, devices = settings.server, settings.engine.device
     if server.in_process and len(devices) > 1:
-        raise InvalidInput(f"--in-process has one engine: leave it out, or name one of {', '.join(devices)}")
+        raise Contradiction(f"--in-process has one engine: leave it out, or name one of {', '.join(devices)}")
     limits = assembled.patience(settings)
     try:
         opus.require()
     except CodecMissing as error:
         print(f"oscine: Opus is not served: {error}", file=sys.stderr, flush=True)
-    check_address(server.host, server.port)
-    if server.http_port is not None:
-        check_address(server.host, server.http_port, "--http-port")
-    if settings.telephony.audiosocket_port is not None:
-        check_address(settings.telephony.audiosocket_host, settings.telephony.audiosocket_port, "--audiosocket-port")
+    _check_addresses(settings)
     if settings.telephony.rtp_host is not None:
         check_host(settings.telephony.rtp_host)
     calls, entrance, manager = Calls(), Entrance(settings), Manager.of(os.environ)
@@ -114,6 +110,22 @@ async def serve(settings: Settings) -> None:
         if not early.is_set():
             raise
         print(STOPPED_EARLY, flush=True)
+
+
+def _check_addresses(settings: Settings) -> None:
+    """Whether all ports can be had, known before an engine has been loaded. Raises InvalidInput."""
+    server, telephony = settings.server, settings.telephony
+    taken: dict[tuple[str, int], str] = {}
+    for flag, host, port in (
+        ("--port", server.host, server.port),
+        ("--http-port", server.host, server.http_port),
+        ("--audiosocket-port", telephony.audiosocket_host, telephony.audiosocket_port),
+    ):
+        if port is None:
+            continue
+        if port and (other := taken.setdefault((host, port), flag)) != flag:
+            raise Contradiction(f"{other} and {flag} are both {port}: give each a port of its own")
+        check_address(host, port, flag)
 
 
 def _on_signals(act: Callable[[], object]) -> None:

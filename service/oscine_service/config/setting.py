@@ -7,11 +7,16 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
+from oscine_engine.errors import InvalidInput
 from oscine_service.config import parse
 from oscine_service.storage.address import Address
 
 T = TypeVar("T")
 _KEY = "oscine"
+
+
+class Contradiction(InvalidInput):
+    """Settings that cannot go together, whatever the machine is like: to try again helps nobody."""
 
 
 @dataclass(frozen=True, slots=True)

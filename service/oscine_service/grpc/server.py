@@ -80,7 +80,8 @@ def check_address(host: str, port: int, option: str = "--port") -> None:
 
 
 def _unbindable(host: str, port: int, reason: str, option: str = "--port") -> InvalidInput:
-    return InvalidInput(f"cannot listen on {host}:{port}: {reason}; choose others with --host and {option}")
+    where = "--audiosocket-host" if option == "--audiosocket-port" else "--host"
+    return InvalidInput(f"cannot listen on {host}:{port}: {reason}; choose others with {where} and {option}")
 
 
 @asynccontextmanager

@@ -17,6 +17,7 @@ import grpc
 
 from oscine_engine.errors import InvalidInput
 from oscine_service.config.model import Security
+from oscine_service.config.setting import Contradiction
 
 log = logging.getLogger(__name__)
 
@@ -41,13 +42,13 @@ class Files:
 
 
 def files(security: Security) -> Files | None:
-    """None without TLS. Raises InvalidInput where something is missing."""
+    """None without TLS. Raises Contradiction where something is missing."""
     certificate, key, ca = security.tls_cert, security.tls_key, security.tls_client_ca
     if certificate is None and key is None and ca is None:
         return None
     if certificate is None or key is None:
         missing = "--tls-cert" if certificate is None else "--tls-key"
-        raise InvalidInput(f"{missing} is missing: TLS needs a certificate and its key")
+        raise Contradiction(f"{missing} is missing: TLS needs a certificate and its key")
     return Files(certificate, key, ca)
 
 

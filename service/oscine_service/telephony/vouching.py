@@ -5,6 +5,7 @@ from pathlib import Path
 
 from oscine_engine.errors import InvalidInput
 from oscine_service.config.model import Telephony
+from oscine_service.config.setting import Contradiction
 from oscine_service.security.errors import Unauthenticated
 from oscine_service.security.keys import KeyBook
 from oscine_service.security.principal import ANYBODY, Grant, Principal
@@ -24,7 +25,7 @@ class Voucher:
         self._key = settings.carrier_key
         self._public = (settings.public_url or "").rstrip("/")
         if self._public and not self._public.startswith(("wss://", "ws://")):
-            raise InvalidInput(f"--public-url: {settings.public_url!r} does not begin with wss://")
+            raise Contradiction(f"--public-url: {settings.public_url!r} does not begin with wss://")
         self._checks: dict[str, Check] = {}
         for path, make, file in (
             ("twilio", signatures.twilio, settings.twilio_token),
@@ -50,8 +51,9 @@ class Voucher:
         """Of calls that bring no key of their own. Raises InvalidInput where its key is not there."""
         if self._key is None:
             return ANYBODY if self._keys is None else Principal(name="carrier", grants=frozenset({Grant.SPEAK}))
-        found = self._keys.named(self._key) if self._keys is not None else None
-        if found is None:
+        if self._keys is None:
+            raise Contradiction(f"--carrier-key: there is no key {self._key!r} without --keys, the file of them")
+        if (found := self._keys.named(self._key)) is None:
             raise InvalidInput(f"--carrier-key: there is no key {self._key!r} that is valid")
         return found
 
