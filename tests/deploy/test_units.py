@@ -9,8 +9,15 @@ import pytest
 from oscine_service.config.model import SETTINGS
 from oscine_service.config.sources import FILE_VARIABLE
 
-UNITS = Path(__file__).resolve().parents[2] / "deploy" / "systemd"
-PROGRAMS = ("opt/oscine/bin/oscine", "usr/bin/nvidia-cuda-mps-control", "bin/sh")
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
+UNITS = DEPLOY / "systemd"
+FOLLOWER = DEPLOY / "nginx" / "oscine-follow-units.service"
+PROGRAMS = (
+    "opt/oscine/bin/oscine",
+    "usr/bin/nvidia-cuda-mps-control",
+    "bin/sh",
+    "usr/local/bin/follow_units.py",
+)
 """What the units start, on a machine that has it."""
 OTHERS = {"CUDA_MPS_PIPE_DIRECTORY"}
 
@@ -28,13 +35,14 @@ def machine(tmp_path: Path) -> Path:
         program.write_text("#!/bin/sh\n")
         program.chmod(0o755)
     shutil.copytree(UNITS, tmp_path / "etc/systemd/system")
+    shutil.copy(FOLLOWER, tmp_path / "etc/systemd/system")
     return tmp_path
 
 
 def verified(machine: Path) -> str:
     """What is wrong with the units."""
     command = ["systemd-analyze", "verify", f"--root={machine}", "--man=no", "--recursive-errors=no"]
-    units = ["oscine@main.service", "oscine-mps.service", "oscine.target"]
+    units = ["oscine@main.service", "oscine-mps.service", "oscine.target", FOLLOWER.name]
     return subprocess.run([*command, *units], capture_output=True, text=True, check=False).stderr
 
 
