@@ -88,14 +88,11 @@ class Tls:
             stamp = _stamp(self._files)
             if stamp == self._stamp:
                 return False
-            newest = _context(self._files)
-            self._for_grpc = _configuration(self._files)
-            self._newest = newest
-            self.valid_until = expires(self._files)
+            newest, for_grpc, until = _context(self._files), _configuration(self._files), expires(self._files)
         except InvalidInput as error:
             log.error("%s; connections get the certificate from before", error)
             return False
-        self._stamp = stamp
+        self._stamp, self._newest, self._for_grpc, self.valid_until = stamp, newest, for_grpc, until
         log.info("the certificate has been renewed")
         return True
 
@@ -113,8 +110,14 @@ class Tls:
 def expires(files: Files) -> float | None:
     """Until when a certificate is valid, in seconds of the epoch; None for one that is not now.
 
-    Known by shaking hands with ourselves, in memory: the standard library reads no certificate otherwise.
+    Known by shaking hands with ourselves, in memory: the standard library reads no certificate otherwise. Raises
+    InvalidInput for files by which nobody shakes hands.
     """
+    with _named(files):
+        return _expires(files)
+
+
+def _expires(files: Files) -> float | None:
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(files.certificate, files.key)
     client = ssl.create_default_context(cafile=str(files.certificate))
@@ -172,7 +175,8 @@ def _named(files: Files) -> Iterator[None]:
         yield
     except ssl.SSLError as error:
         ca = f", {files.client_ca}" if files.client_ca is not None else ""
-        reason = (error.reason or str(error)).replace("_", " ").lower()
+        # OpenSSL has no reason to tell for what is not PEM at all.
+        reason = error.reason.replace("_", " ").lower() if error.reason else "one of them is not PEM, or is cut off"
         raise InvalidInput(f"TLS cannot use {files.certificate} with {files.key}{ca}: {reason}") from error
     except OSError as error:
         named = [path for path in (files.certificate, files.key, files.client_ca) if path is not None]

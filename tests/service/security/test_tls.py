@@ -4,6 +4,7 @@ import os
 import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import grpc
@@ -11,6 +12,10 @@ import pytest
 import pytest_asyncio
 import soundfile
 import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from oscine_engine.checkpoint.load import Checkpoint
 from oscine_engine.errors import InvalidInput
@@ -171,6 +176,28 @@ async def test_a_renewal_that_does_not_fit_changes_nothing(
     assert found.entrance.tls.renew()
 
 
+def on_another_curve(made: Papers) -> None:
+    """Put a certificate in place that loads, and that no client takes."""
+    key = ec.generate_private_key(ec.SECP256K1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    builder = builder.serial_number(1).not_valid_before(now).not_valid_after(now + timedelta(days=1))
+    made.certificate.write_bytes(builder.sign(key, SHA256()).public_bytes(Encoding.PEM))
+    made.key.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+
+
+async def test_a_certificate_that_no_client_takes_is_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    made = papers(tmp_path)
+    tls = Tls(Files(made.certificate, made.key, None))
+    until = tls.valid_until
+    on_another_curve(made)
+    assert not tls.renew() and "no shared cipher" in caplog.text and "from before" in caplog.text
+    assert shakes_hands(tls.context, made.client()) and tls.valid_until == until
+    with pytest.raises(InvalidInput, match="no shared cipher"):
+        Tls(Files(made.certificate, made.key, None))
+
+
 async def test_clients_show_a_certificate_where_one_is_wanted(mutual: tuple[House, Papers]) -> None:
     found, made = mutual
     own, stranger = made.authority.issue_cert("client"), trustme.CA().issue_cert("client")
@@ -231,7 +258,7 @@ async def test_files_that_do_not_fit_are_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="key values mismatch"):
         Tls(Files(made.certificate, other, None))
     (tmp_path / "empty").touch()
-    with pytest.raises(InvalidInput, match="TLS cannot use"):
+    with pytest.raises(InvalidInput, match=r"TLS cannot use .*: one of them is not PEM"):
         Tls(Files(tmp_path / "empty", made.key, None))
     with pytest.raises(InvalidInput, match="TLS cannot use"):
         Tls(Files(made.certificate, made.key, tmp_path / "empty"))
