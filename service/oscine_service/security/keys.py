@@ -122,10 +122,13 @@ def read(path: Path) -> dict[str, Key]:
     if not isinstance(document, dict) or not isinstance(document.get("keys"), list):
         raise InvalidInput(f'the file of keys {path} must be an object with a list: {{"keys": [...]}}')
     found: dict[str, Key] = {}
+    by_digest: dict[str, str] = {}
     for entry in document["keys"]:
         key = _key(entry, path)
         if key.name in found:
             raise InvalidInput(f"{path}: two keys are called {key.name!r}")
+        if (other := by_digest.setdefault(key.sha256, key.name)) != key.name:
+            raise InvalidInput(f"{path}: {other!r} and {key.name!r} have the same sha256: whose key is it? remove one")
         found[key.name] = key
     return found
 

@@ -197,6 +197,9 @@ def test_a_file_of_something_else_is_refused(file: Path) -> None:
     file.write_text(json.dumps({"keys": [{"name": "x", "sha256": "0" * 64}] * 2}))
     with pytest.raises(InvalidInput, match="two keys"):
         keys.read(file)
+    file.write_text(json.dumps({"keys": [{"name": name, "sha256": "0" * 64} for name in ("x", "y")]}))
+    with pytest.raises(InvalidInput, match="'x' and 'y' have the same sha256"):
+        keys.read(file)
     with pytest.raises(InvalidInput, match="oscine keys add"):
         keys.read(file.with_name("none.json"))
 
