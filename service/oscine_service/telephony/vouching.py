@@ -1,5 +1,6 @@
 """On whose behalf calls come whose carriers bring no key, but a signature."""
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from oscine_service.security.principal import ANYBODY, Grant, Principal
 from oscine_service.telephony import signatures
 from oscine_service.telephony.carriers.routes import ROOT
 from oscine_service.telephony.signatures import Check
+
+log = logging.getLogger(__name__)
 
 LEAST_SECRET = 8
 """Bytes."""
@@ -41,10 +44,12 @@ class Voucher:
         if (check := self._checks.get(path)) is None:
             return None
         url = f"{self._public or 'wss://' + headers.get('host', '')}{path}"
-        check(headers, f"{url}?{query}" if query else url)
         try:
+            check(headers, f"{url}?{query}" if query else url)
             return self.principal()
-        except InvalidInput as error:
+        except (Unauthenticated, InvalidInput) as error:
+            # A carrier tells nobody what it was answered. The words may quote the request.
+            log.info("a call at %s was refused: see its signature, the carrier's secret and --public-url", path)
             raise Unauthenticated(str(error)) from error
 
     def principal(self) -> Principal:

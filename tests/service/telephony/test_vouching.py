@@ -59,12 +59,16 @@ async def test_a_signed_call_is_that_of_the_key_that_is_named(guarded: House, mo
 @pytest.mark.parametrize(
     "headers", [{}, {"X-Twilio-Signature": "bm8="}, {"X-API-Key": "one"}], ids="none bad key".split()
 )
-async def test_a_call_that_is_not_signed_is_refused(guarded: House, headers: dict[str, str]) -> None:
+async def test_a_call_that_is_not_signed_is_refused(
+    guarded: House, headers: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
     with pytest.raises(InvalidStatus) as refused:
         async with connect(f"ws://{guarded.http_address}/v1/telephony/twilio", additional_headers=headers, proxy=None):
             pass
     assert refused.value.response.status_code == 401
     assert "not signed by Twilio" in json.loads(refused.value.response.body)["error"]["message"]
+    assert "a call at /v1/telephony/twilio was refused" in caplog.text
 
 
 async def test_who_signs_nothing_brings_a_key(guarded: House) -> None:
