@@ -229,7 +229,7 @@ class Security:
     origins: tuple[str, ...] = setting(
         (),
         "web pages of these origins may call, such as https://app.example.com; * is any",
-        parse.names,
+        parse.origins,
         metavar="ORIGIN[,ORIGIN...]",
         shown="those that the service itself serves",
     )

@@ -5,13 +5,14 @@ Each raises ArgumentTypeError, which says what is legal.
 
 import argparse
 import math
+import re
 from pathlib import Path
 
 from oscine_service.storage import address
 
 WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
-
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\sA-Z/?#@]+")
 LONGEST_WHOLE = 18
 """Digits of a whole number."""
 
@@ -50,6 +51,18 @@ def store(value: str) -> Path | address.Address:
 def names(value: str) -> tuple[str, ...]:
     """Separated by commas."""
     return tuple(name.strip() for name in value.split(",") if name.strip())
+
+
+def origins(value: str) -> tuple[str, ...]:
+    """Of web pages, as browsers write them, separated by commas; * is any."""
+    found = names(value)
+    for origin in found:
+        if origin not in ("*", "null") and not _ORIGIN.fullmatch(origin):
+            raise argparse.ArgumentTypeError(
+                f"{origin!r} is no origin: use https://HOST or https://HOST:PORT, in small letters and without a path, "
+                "or *"
+            )
+    return found
 
 
 def pairs(value: str) -> tuple[str, ...]:

@@ -63,6 +63,8 @@ def test_paths_in_a_file_are_taken_from_its_folder(tmp_path: Path) -> None:
         ("port = 1", ("'port' is no section",)),
         ("[server]\nport = 2024-01-01", ("port", "neither a text")),
         ("[security]\norigins = [1]", ("origins", "neither a text")),
+        ("[security]\norigins = ['app.example.com']", ("origins", "'app.example.com' is no origin", "https://HOST")),
+        ("[security]\norigins = ['*', 'https://app.example.com/']", ("'https://app.example.com/'", "without a path")),
         ("[engine]\nlm_file = 'lm'", ("lm_file", "'lm'", "llm.rl")),
         ("[engine]\ndevice = ['cpu', 'cuda']", ("device", "a CPU and a GPU")),
         ("[server]\nin_process = 'maybe'", ("in_process", "'maybe'", "true")),
