@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from oscine_codecs import opus
-from oscine_engine.engine import Engine, EngineSettings
 from oscine_engine.errors import InvalidInput
 from oscine_engine.events import Audio, Done, SessionRequest
 from oscine_engine.session import Session
+from oscine_engine.settings import EngineSettings
 from oscine_service.cli.progress import Progress
 from oscine_service.cli.sinks import OPUS_SUFFIXES, open_sink
 from oscine_service.cli.texts import Unreadable, pieces_of
@@ -24,6 +24,9 @@ async def say(settings: EngineSettings, text: str, request: SessionRequest, outp
     pieces = pieces_of(text)
     if output is not None and output.suffix in OPUS_SUFFIXES:
         opus.require()
+    # What is wrong so far is said before libraries load.
+    from oscine_engine.engine import Engine
+
     if request.reference is not None:
         settings = replace(settings, references=True)
     engine = Engine.load(settings, decode=decode)
