@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tells nginx which units take calls: follow_units.py FOLDER [--reload COMMAND] [--every SECONDS] [--once]
+"""Tells nginx which units take calls: follow_units.py FOLDER [--ca FILE] [--reload COMMAND] ...
 
 nginx without its commercial part notices that a unit is gone only by failing to reach it. A unit that is there and
 refuses over gRPC, because its engine is being replaced, would get every new call, for it has the fewest. So this asks
@@ -19,6 +19,7 @@ import argparse
 import http.client
 import os
 import shlex
+import ssl
 import subprocess
 import sys
 import time
@@ -66,10 +67,15 @@ def parse(text: str) -> list[Unit]:
     return units
 
 
-def ask(unit: Unit) -> bool | None:
-    """Whether it is ready; None where it did not answer in time."""
+def ask(unit: Unit, tls: ssl.SSLContext | None = None) -> bool | None:
+    """Whether it is ready; None where it did not answer in time. tls: for units that have certificates."""
     host, _, port = unit.http.rpartition(":")
-    connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=PATIENCE_S)
+    at = host.strip("[]"), int(port)
+    connection = (
+        http.client.HTTPConnection(*at, timeout=PATIENCE_S)
+        if tls is None
+        else http.client.HTTPSConnection(*at, timeout=PATIENCE_S, context=tls)
+    )
     try:
         connection.request("GET", "/readyz", headers={"Connection": "close"})
         return connection.getresponse().status == 200
@@ -125,7 +131,7 @@ def write(file: Path, text: str) -> bool:
     return True
 
 
-def follow(folder: Path, reload: Sequence[str], every_s: float, once: bool) -> None:
+def follow(folder: Path, reload: Sequence[str], every_s: float, once: bool, tls: ssl.SSLContext | None = None) -> None:
     readiness, said, wrong, units = Readiness(), "", "", list[Unit]()
     told, told_at = False, -AGAIN_S
     with ThreadPoolExecutor(16) as pool:
@@ -141,18 +147,22 @@ def follow(folder: Path, reload: Sequence[str], every_s: float, once: bool) -> N
                 if str(error) != wrong:
                     wrong = str(error)
                     print(f"{folder / 'units'}: {wrong}; the units before count on", file=sys.stderr, flush=True)
-            for unit, answer in zip(units, pool.map(ask, units), strict=True):
+            for unit, answer in zip(units, pool.map(lambda unit: ask(unit, tls), units), strict=True):
                 readiness.hear(unit.name, answer)
-            taking = chosen(units, {unit.name: readiness.of(unit.name) for unit in units})
+            ready = {unit.name: readiness.of(unit.name) for unit in units}
+            taking = chosen(units, ready)
             # Both, whatever the first says.
             changed = [write(folder / f"units-{door}.conf", servers(units, taking, door)) for door in ("grpc", "http")]
             if any(changed) or (not told and began >= told_at + AGAIN_S):
                 told, told_at = subprocess.run(reload).returncode == 0, began
                 if not told:
                     print("nginx was not reloaded; this is tried again", file=sys.stderr, flush=True)
-            if (line := ", ".join(unit.name for unit in taking)) != said:
+            line = f"new calls go to {', '.join(unit.name for unit in taking)}"
+            if not any(ready.values()):
+                line = f"no unit says that it is ready; {line}"
+            if line != said:
                 said = line
-                print(f"new calls go to {line}", flush=True)
+                print(line, flush=True)
             if once:
                 return
             time.sleep(max(0.0, began + every_s - time.monotonic()))
@@ -161,11 +171,16 @@ def follow(folder: Path, reload: Sequence[str], every_s: float, once: bool) -> N
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="where units is, and units-grpc.conf and units-http.conf belong")
+    parser.add_argument("--ca", metavar="FILE", help="ask over TLS, and trust the authorities in FILE (PEM)")
     parser.add_argument("--reload", default="nginx -s reload", help="default: %(default)s")
     parser.add_argument("--every", type=float, default=0.25, metavar="SECONDS", help="default: %(default)s")
     parser.add_argument("--once", action="store_true", help="once, and no more")
     options = parser.parse_args()
-    follow(options.folder, shlex.split(options.reload), options.every, options.once)
+    try:
+        tls = None if options.ca is None else ssl.create_default_context(cafile=options.ca)
+    except OSError as error:
+        raise SystemExit(f"follow_units: --ca {options.ca}: {error}") from error
+    follow(options.folder, shlex.split(options.reload), options.every, options.once, tls)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """deploy/nginx/follow_units.py: which units nginx is told to send calls to."""
 
 import importlib.util
+import ssl
 import subprocess
 import sys
 import threading
@@ -12,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import trustme
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "nginx"
 SCRIPT = FOLDER / "follow_units.py"
@@ -87,7 +89,7 @@ def test_a_no_counts_at_once_and_silence_after_three_times(script: ModuleType) -
 
 
 @contextmanager
-def answering(status: int) -> Iterator[str]:
+def answering(status: int, tls: ssl.SSLContext | None = None) -> Iterator[str]:
     """Something that says so of itself, at an address."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -99,6 +101,8 @@ def answering(status: int) -> Iterator[str]:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield f"127.0.0.1:{server.server_port}"
@@ -106,8 +110,8 @@ def answering(status: int) -> Iterator[str]:
         thread.join()
 
 
-def follow(folder: Path, reload: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(SCRIPT), str(folder), "--once", "--reload", reload]
+def follow(folder: Path, reload: str, *more: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(SCRIPT), str(folder), "--once", "--reload", reload, *more]
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 
@@ -125,6 +129,18 @@ def test_units_are_asked_and_nginx_is_told(tmp_path: Path) -> None:
     assert (tmp_path / "units-grpc.conf").read_text().count("down") == 2
 
 
+def test_units_with_certificates_are_asked_over_tls(tmp_path: Path) -> None:
+    authority, tls = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    with answering(200, tls) as well:
+        (tmp_path / "units").write_text(f"well 127.0.0.1:1 {well}\ngone 127.0.0.1:2 127.0.0.1:2\n")
+        assert follow(tmp_path, "true", "--ca", str(tmp_path / "ca.pem")).stdout == "new calls go to well\n"
+        assert follow(tmp_path, "true").stdout == "no unit says that it is ready; new calls go to well, gone\n"
+    wrong = follow(tmp_path, "true", "--ca", "absent.pem")
+    assert wrong.returncode == 1 and wrong.stderr.startswith("follow_units: --ca absent.pem: ")
+
+
 def test_what_is_wrong_is_told_in_a_line(tmp_path: Path) -> None:
     absent = follow(tmp_path, "true")
     assert absent.returncode == 1 and "No such file" in absent.stderr and absent.stderr.count("\n") == 1
@@ -140,7 +156,10 @@ def test_what_stays_wrong_is_told_once(tmp_path: Path) -> None:
     (tmp_path / "units").write_text("gone 127.0.0.1:2 127.0.0.1:2")
     command = [sys.executable, str(SCRIPT), str(tmp_path), "--every", "0.02", "--reload", "false"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as following:
-        assert following.stdout is not None and following.stdout.readline() == "new calls go to gone\n"
+        assert (
+            following.stdout is not None
+            and following.stdout.readline() == "no unit says that it is ready; new calls go to gone\n"
+        )
         (tmp_path / "units").write_text("gone")
         time.sleep(0.5)
         following.terminate()
