@@ -2,16 +2,17 @@
 
 import contextlib
 import http.client
+import socket
 import ssl
-import time
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from oscine_service.config.model import Security, Server
 
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "[::]": "::1"}
 """Addresses to listen on, and where those who do so are reached from the machine itself."""
-MOST = 64 << 20
+MOST = 8 << 20
 """Bytes of an answer: a page of metrics has far fewer."""
 _PIECE = 1 << 16
 
@@ -32,8 +33,8 @@ def get(
     most: int = MOST,
     headers: Mapping[str, str] | None = None,
 ) -> Answer:
-    """address: host:port. tls: None for plain HTTP. most: bytes that are read of what is answered. patience_s: for each
-    sign of life, and for all of the body.
+    """address: host:port. tls: None for plain HTTP. most: bytes that are read of what is answered. patience_s: for a
+    connection, and for all that is answered.
 
     Raises OSError and HTTPException where nobody answers, or not in HTTP, and ValueError for headers that cannot be.
     """
@@ -43,14 +44,38 @@ def get(
         else http.client.HTTPSConnection(address, timeout=patience_s, context=tls)
     )
     with contextlib.closing(connection):
-        connection.request("GET", path, headers=dict(headers or {}))
-        response = connection.getresponse()
-        end, body = time.monotonic() + patience_s, bytearray()
-        while len(body) < most and (piece := response.read1(min(_PIECE, most - len(body)))):
-            body += piece
-            if time.monotonic() > end:
-                raise TimeoutError("the answer does not end")
+        connection.connect()
+        with _hung_up_after(patience_s, connection.sock):
+            connection.request("GET", path, headers=dict(headers or {}))
+            response = connection.getresponse()
+            body = bytearray()
+            while len(body) < most and (piece := response.read1(min(_PIECE, most - len(body)))):
+                body += piece
         return Answer(response.status, response.reason, bytes(body))
+
+
+@contextlib.contextmanager
+def _hung_up_after(patience_s: float, connection: socket.socket) -> Iterator[None]:
+    """Who sends a byte now and then, of headers, too, would never run into the time-out of a socket."""
+    ran_out = threading.Event()
+
+    def hang_up() -> None:
+        ran_out.set()
+        with contextlib.suppress(OSError):
+            # Under TLS, too, the plain connection: another thread reads from it now.
+            socket.socket.shutdown(connection, socket.SHUT_RDWR)
+
+    late = threading.Timer(patience_s, hang_up)
+    late.start()
+    try:
+        yield
+    except (OSError, http.client.HTTPException):
+        if not ran_out.is_set():
+            raise
+    finally:
+        late.cancel()
+    if ran_out.is_set():
+        raise TimeoutError("the answer does not end")
 
 
 def here(server: Server, port: int) -> str:

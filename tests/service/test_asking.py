@@ -1,6 +1,8 @@
 """Asking a service one thing, whoever it is that answers."""
 
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -40,6 +42,18 @@ def test_an_answer_without_an_end_is_not_waited_for() -> None:
         asking.get(address, "/metrics", patience_s=0.2)
 
 
+def test_headers_without_an_end_are_not_waited_for() -> None:
+    def slowly(connection: socket.socket) -> None:
+        connection.sendall(HEAD[:-2])
+        pause = threading.Event()
+        while True:
+            connection.sendall(b"a: b\r\n")
+            pause.wait(0.05)
+
+    with answering(slowly) as address, pytest.raises(TimeoutError, match="does not end"):
+        asking.get(address, "/readyz", patience_s=0.2)
+
+
 def test_no_more_is_read_than_is_wanted() -> None:
     def flood(connection: socket.socket) -> None:
         connection.sendall(HEAD)
@@ -54,3 +68,19 @@ def test_no_more_is_read_than_is_wanted() -> None:
 def test_an_answer_is_whole() -> None:
     with answering(lambda connection: connection.sendall(HEAD + b"all of it")) as address:
         assert asking.get(address, "/livez", patience_s=60.0).body == b"all of it"
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (HEAD + b"<html>It works!</html>", "takes no calls"),
+        (b"HTTP/1.1 abc \x1b[31mred\r\n\r\n", "nobody answers"),
+        (b"HTTP/1.1 503 x\r\n\r\n" + b'{"status": "\\u001b[2J\\n"}', "takes no calls:  [2J"),
+    ],
+)
+def test_whoever_else_listens_there_is_not_ready_and_writes_nothing_to_the_terminal(answer: bytes, words: str) -> None:
+    with answering(lambda connection: connection.sendall(answer)) as address:
+        port = address.rpartition(":")[2]
+        command = (sys.executable, "-m", "oscine_service.cli", "ready", "--http-port", port)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and words in done.stderr and done.stderr.removesuffix("\n").isprintable()

@@ -94,6 +94,12 @@ def test_lines_fit(width: int) -> None:
         assert any(line.endswith("P95 ms") for line in drawn)
 
 
+def test_what_others_say_moves_no_cursor() -> None:
+    hostile = page().replace('engine="0"', 'engine="\x1b[2J\x07"')
+    drawn = screen.lines([seen(hostile, hostile), Service("b:1", trouble="answers 302 \x1b]0;x\x07")], "12:00:00")
+    assert all(line.isprintable() for line in drawn) and any("answers 302 ?]0;x?" in line for line in drawn)
+
+
 def test_a_low_terminal_says_that_there_is_more() -> None:
     services = [seen(page(), page())] * 9
     whole = screen.lines(services, "12:00:00")

@@ -115,10 +115,11 @@ def _first(error: BaseException) -> BaseException:
 
 
 def _said(error: BaseException) -> str:
-    """Without the number that Python puts before what is wrong with a file."""
+    """On a line, without the number that Python puts before what is wrong with a file, and without what a terminal
+    obeys: a server may have said it."""
     if isinstance(error, OSError) and isinstance(error.filename, str) and error.strerror:
         return f"{error.filename!r}: {error.strerror}"
-    return str(error)
+    return "".join(each if each.isprintable() else " " for each in str(error)).strip()
 
 
 def _command(options: argparse.Namespace, resolved: Resolved) -> Coroutine[Any, Any, None]:

@@ -45,7 +45,8 @@ def _over_http(address: str, settings: Settings) -> None:
         answer = asking.get(address, "/readyz", tls=tls, patience_s=PATIENCE_S, most=1024)
     except (OSError, http.client.HTTPException) as error:
         raise NotReady(f"nobody answers at {address}: {error or type(error).__name__}") from error
-    if answer.status != 200:
+    # Whoever else listens there may answer anything with 200.
+    if answer.status != 200 or _status(answer.body) != "ready":
         raise NotReady(f"the service at {address} takes no calls: {_status(answer.body)}")
 
 

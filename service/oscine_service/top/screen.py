@@ -80,11 +80,16 @@ STAGES: tuple[Column[Stage], ...] = (
 
 def lines(services: Sequence[Service], clock: str, width: int = 80, height: int | None = None) -> list[str]:
     """At most `height` lines of at most `width` columns; without a height, all there is to say."""
-    found = [line.rstrip()[:width] for line in _all(services, clock, width)]
+    # Names and reasons are what others say, and may hold what a terminal obeys.
+    found = [_plain(line).rstrip()[:width] for line in _all(services, clock, width)]
     if height is None or len(found) <= height:
         return found
     left = len(found) - height + 1
     return [*found[: height - 1], f"... {left} more lines: a taller terminal shows them, or --once"[:width]]
+
+
+def _plain(line: str) -> str:
+    return "".join(each if each.isprintable() else "?" for each in line)
 
 
 def _all(services: Sequence[Service], clock: str, width: int) -> Iterator[str]:
