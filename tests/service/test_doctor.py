@@ -230,3 +230,14 @@ def test_a_line_says_how_bad_it_is() -> None:
     assert line(good("opus", "is there"), colour=False) == "good   opus      is there"
     assert line(fault("opus", "is missing", "install it"), colour=False) == "FAULT  opus      is missing -> install it"
     assert line(fault("opus", "is missing", "install it"), colour=True).startswith("\x1b[31mFAULT")
+
+
+def test_a_reader_that_leaves_and_a_terminal_of_few_letters_end_in_no_traceback() -> None:
+    command = f"{sys.executable} -m oscine_service.cli doctor"
+    left = subprocess.run(f"{command} | head -1", shell=True, capture_output=True, text=True, timeout=60)
+    assert left.stdout.startswith("good") and left.stderr == ""
+    few = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    for given in ((), ("--json",)):
+        arguments = (*command.split(), "--config", "\u00e9.toml", *given)
+        done = subprocess.run(arguments, capture_output=True, text=True, timeout=60, env=few)
+        assert done.returncode == 1 and "Traceback" not in done.stderr and "e9.toml" in done.stdout

@@ -40,7 +40,7 @@ async def _run(options: argparse.Namespace) -> int:
             print(line(finding, colour=sys.stdout.isatty()), flush=True)
     faults = sum(finding.level is Level.FAULT for finding in found)
     if options.json:
-        print(json.dumps({"well": not faults, "findings": [asdict(finding) for finding in found]}, ensure_ascii=False))
+        print(json.dumps({"well": not faults, "findings": [asdict(finding) for finding in found]}))
     elif faults:
         print(f"{faults} of {len(found)} need mending", file=sys.stderr)
     return 1 if faults else 0

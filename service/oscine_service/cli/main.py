@@ -7,6 +7,7 @@ model is imported by its command: help comes at once, and an interrupt while lib
 import argparse
 import asyncio
 import contextlib
+import io
 import os
 import signal
 import sys
@@ -42,6 +43,10 @@ class _Parser(argparse.ArgumentParser):
 def main(given: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit status."""
     _fill_standard_files()
+    for each in (sys.stdout, sys.stderr):
+        if isinstance(each, io.TextIOWrapper):
+            # Names may be in letters that this terminal's encoding has not.
+            each.reconfigure(errors="backslashreplace")
     # grpc's core writes lines of its own about what is raised anyway. Read when grpc is imported.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     # Nothing forks here without starting another program at once, which grpc's preparations for a fork only hinder.
@@ -63,6 +68,8 @@ def main(given: Sequence[str] | None = None) -> int:
             print(f"oscine: {warning}", file=sys.stderr)
         logs.set_up(resolved.settings.observe.log_level, resolved.settings.observe.log_format)
         return _run(options, resolved)
+    except BrokenPipeError:
+        return _unread()
     except KeyboardInterrupt:
         return INTERRUPTED
     except asyncio.CancelledError:
@@ -88,9 +95,7 @@ def _run(options: argparse.Namespace, resolved: Resolved) -> int:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(_until_terminated(_command(options, resolved)))
     except* BrokenPipeError:
-        # Whoever read our output has left; Python would complain again while it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = FAILED
+        status = _unread()
     except* Contradiction as group:
         print(f"oscine: {_first(group)}", file=sys.stderr)
         status = WRONG
@@ -98,6 +103,12 @@ def _run(options: argparse.Namespace, resolved: Resolved) -> int:
         print(f"oscine: {_said(_first(group))}", file=sys.stderr)
         status = FAILED
     return status
+
+
+def _unread() -> int:
+    """Whoever read our output has left; Python would complain again while it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return FAILED
 
 
 async def _until_terminated(command: Coroutine[Any, Any, None]) -> None:
