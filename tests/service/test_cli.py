@@ -314,6 +314,37 @@ def test_serving_ends_after_the_call_that_runs(model: Path, how: tuple[str, ...]
         assert list(lines(process)) == []
 
 
+@pytest.mark.parametrize("name", [signal.SIGTERM, signal.SIGHUP])
+def test_a_call_ends_though_nobody_reads_what_the_service_says(model: Path, name: signal.Signals) -> None:
+    """As when its terminal is closed."""
+    with start("serve", "--port", "0", "--model", model) as process:
+        assert process.stdout is not None and process.stderr is not None
+        address = process.stdout.readline().decode().split()[2].rstrip(",")
+        process.stdout.close()
+        process.stderr.close()
+        with grpc.insecure_channel(address, (("grpc.enable_http_proxy", 0),)) as channel:
+            call = SpeechServiceStub(channel).Synthesize(iter([config(), *text(LONG)]))
+            assert next(call).HasField("started")
+            process.send_signal(name)
+            *_, last = call
+            assert last.HasField("done")
+        assert process.wait(PATIENCE_S) == 0
+
+
+def test_nohup_is_heeded(model: Path) -> None:
+    with start(
+        "serve", "--port", "0", "--model", model, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    ) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().decode().split()[2].rstrip(",")
+        process.send_signal(signal.SIGHUP)
+        with grpc.insecure_channel(address, (("grpc.enable_http_proxy", 0),)) as channel:
+            *_, last = SpeechServiceStub(channel).Synthesize(iter([config(), *text("Hello.")]))
+            assert last.HasField("done")
+        process.terminate()
+        assert process.wait(PATIENCE_S) == 0
+
+
 def test_a_second_signal_cuts_running_calls_off(model: Path) -> None:
     with start("serve", "--port", "0", "--model", model) as process:
         assert process.stdout is not None

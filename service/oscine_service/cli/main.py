@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from oscine_engine.errors import InvalidInput
 from oscine_service.cli import batch, convert, doctor, early, keys, ready, reward, settings, speaking, text, top, voices
 from oscine_service.cli.addresses import address
+from oscine_service.cli.telling import give_up
 from oscine_service.config import arguments
 from oscine_service.config.engine import engine_settings
 from oscine_service.config.model import Settings
@@ -107,7 +108,7 @@ def _run(options: argparse.Namespace, resolved: Resolved) -> int:
 
 def _unread() -> int:
     """Whoever read our output has left; Python would complain again while it flushes at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    give_up(sys.stdout)
     return FAILED
 
 

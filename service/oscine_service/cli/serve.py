@@ -11,7 +11,8 @@ from oscine_codecs import opus
 from oscine_codecs.errors import CodecMissing
 from oscine_engine.front import Front
 from oscine_service import assembled
-from oscine_service.cli.early import SIGNALS, STOPPED_EARLY
+from oscine_service.cli.early import STOPPED_EARLY, heeded
+from oscine_service.cli.telling import tell
 from oscine_service.compat.riva import Riva
 from oscine_service.config import parse
 from oscine_service.config.model import Settings
@@ -36,7 +37,7 @@ OPEN_DOOR = "oscine: anybody who reaches this address may call: make keys with o
 
 
 async def serve(settings: Settings) -> None:
-    """Serve until SIGINT or SIGTERM; running calls then get time to end, unless the signal comes again.
+    """Serve until SIGINT, SIGTERM or SIGHUP; running calls then get time to end, unless the signal comes again.
 
     A signal that comes before calls are taken ends it at once. Raises what keeps the engine from starting: a service
     that cannot speak ends at once, and whoever started it may try again. An engine that is lost later is started again
@@ -58,7 +59,7 @@ async def serve(settings: Settings) -> None:
     try:
         opus.require()
     except CodecMissing as error:
-        print(f"oscine: Opus is not served: {error}", file=sys.stderr, flush=True)
+        tell(f"oscine: Opus is not served: {error}", sys.stderr)
     _check_addresses(settings)
     if settings.telephony.rtp_host is not None:
         check_host(settings.telephony.rtp_host)
@@ -89,15 +90,15 @@ async def serve(settings: Settings) -> None:
         ):
             with lasting():
                 _on_signals(stop.set)
-                print(f"serving on {running.address}, {_about(front, engines)}", flush=True)
+                tell(f"serving on {running.address}, {_about(front, engines)}")
                 if address is not None:
-                    print(f"HTTP and WebSocket on {address}", flush=True)
+                    tell(f"HTTP and WebSocket on {address}")
                 if lines is not None:
-                    print(f"AudioSocket on {lines}", flush=True)
+                    tell(f"AudioSocket on {lines}")
                 if entrance.open and not is_local(server.host):
-                    print(OPEN_DOOR, file=sys.stderr, flush=True)
+                    tell(OPEN_DOOR, sys.stderr)
                 if not front.voices:
-                    print(NO_VOICES, file=sys.stderr, flush=True)
+                    tell(NO_VOICES, sys.stderr)
                 manager.ready(f"serving on {running.address}")
                 await stop.wait()
                 manager.stopping("running calls may end")
@@ -105,11 +106,11 @@ async def serve(settings: Settings) -> None:
                 _on_signals(task.cancel)
                 if engines is not None:
                     engines.close()
-                print("stopping: running calls may end; signal again to cut them off", flush=True)
+                tell("stopping: running calls may end; signal again to cut them off")
     except asyncio.CancelledError:
         if not early.is_set():
             raise
-        print(STOPPED_EARLY, flush=True)
+        tell(STOPPED_EARLY)
 
 
 def _check_addresses(settings: Settings) -> None:
@@ -129,7 +130,7 @@ def _check_addresses(settings: Settings) -> None:
 
 
 def _on_signals(act: Callable[[], object]) -> None:
-    for name in SIGNALS:
+    for name in heeded():
         asyncio.get_running_loop().add_signal_handler(name, act)
 
 

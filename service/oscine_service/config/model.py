@@ -31,7 +31,7 @@ class Server:
     )
     grace: float = setting(
         30.0,
-        "how long running calls may take to end after SIGTERM or SIGINT; a second signal cuts them off",
+        "how long running calls may take to end after SIGTERM, SIGINT or SIGHUP; a second signal cuts them off",
         parse.wait,
         metavar="SECONDS",
     )

@@ -36,7 +36,7 @@ def main() -> int:
     parser.add_argument("--log-level", default="WARNING")
     parser.add_argument("--log-format", choices=["text", "json"], default="text")
     options = parser.parse_args()
-    for name in (signal.SIGINT, signal.SIGTERM):
+    for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, signal.SIG_IGN)
     threading.Thread(target=_end_with_service, name="oscine-parent", daemon=True).start()
     logs.set_up(options.log_level, options.log_format)

@@ -65,7 +65,7 @@ def run(options: argparse.Namespace, load: "Callable[[], Device]") -> NoReturn:
     `load` is called when this process is sure to end with its service, and imports what is slow to import. What it
     raises of the engine's errors the service is told.
     """
-    for name in (signal.SIGINT, signal.SIGTERM):
+    for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, signal.SIG_IGN)
     _die_with(options.parent)
     faulthandler.enable()

@@ -75,7 +75,7 @@ def main() -> int:
     parser.add_argument("--source", help="what the store is a copy of")
     parser.add_argument("--model", type=Path)
     options = parser.parse_args()
-    for name in (signal.SIGINT, signal.SIGTERM):
+    for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, signal.SIG_IGN)
     # Calls come first: recordings are read with what they leave of the machine.
     os.nice(10)
