@@ -125,5 +125,7 @@ def test_settings_that_contradict_each_other_end_it_with_the_status_that_is_not_
         (("--tls-client-ca", "none.pem"), "--tls-cert is missing"),
         (("--public-url", "http://voice.example.com"), "does not begin with wss://"),
         (("--carrier-key", "ann"), "without --keys"),
+        (("--rtp-public", "192.0.2.1"), "without --rtp-host"),
+        (("--voices-copy", "/tmp", "--voices", "/tmp"), "name its address by --voices"),
     ):
         assert says in failed(*given, status=2)

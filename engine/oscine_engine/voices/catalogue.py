@@ -74,7 +74,7 @@ class Catalogue:
             )
             self._prepare()
         except (OSError, sqlite3.Error) as error:
-            raise StoreError(f"the voice store {folder} cannot be used: {error}") from error
+            raise StoreError(f"the voice store {folder} cannot be used: {_why(error)}") from error
 
     def close(self) -> None:
         self._rows.close()
@@ -129,7 +129,7 @@ class Catalogue:
             try:
                 yield
             except sqlite3.Error as error:
-                raise StoreError(f"the voice store {self._folder} cannot be read: {error}") from error
+                raise StoreError(f"the voice store cannot be read: {error}") from error
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
@@ -169,6 +169,8 @@ def _why(error: OSError | sqlite3.Error) -> str:
     code = error.errno if isinstance(error, OSError) else getattr(error, "sqlite_errorcode", None)
     if code == full:
         return "the disk of the voice store is full; make room on it, and send the recording again"
+    if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+        return f"{error}; whoever runs this must be able to write there"
     return str(error)
 
 

@@ -24,6 +24,7 @@ from oscine_service.grpc.server import check_address, serving
 from oscine_service.grpc.voices import VoiceService
 from oscine_service.http.server import serving as http_serving
 from oscine_service.limits import Limits
+from oscine_service.storage import places
 from oscine_service.systemd import Manager
 from oscine_service.telephony import audiosocket
 from oscine_service.telephony.rtp.exchange import Exchange, Place, exchange
@@ -52,9 +53,8 @@ async def serve(settings: Settings) -> None:
         task.cancel()
 
     _on_signals(end_early)
-    server, devices = settings.server, settings.engine.device
-    if server.in_process and len(devices) > 1:
-        raise Contradiction(f"--in-process has one engine: leave it out, or name one of {', '.join(devices)}")
+    server = settings.server
+    _check_together(settings)
     limits = assembled.patience(settings)
     try:
         opus.require()
@@ -111,6 +111,17 @@ async def serve(settings: Settings) -> None:
         if not early.is_set():
             raise
         tell(STOPPED_EARLY)
+
+
+def _check_together(settings: Settings) -> None:
+    """Raises Contradiction for settings that would be without effect beside others."""
+    engine, telephony = settings.engine, settings.telephony
+    if settings.server.in_process and len(engine.device) > 1:
+        raise Contradiction(f"--in-process has one engine: leave it out, or name one of {', '.join(engine.device)}")
+    if engine.voices_copy is not None and places.shared(engine) is None:
+        raise Contradiction("--voices-copy is of a store that several share: name its address by --voices")
+    if telephony.rtp_public is not None and telephony.rtp_host is None:
+        raise Contradiction("--rtp-public: no calls over RTP are taken without --rtp-host")
 
 
 def _check_addresses(settings: Settings) -> None:

@@ -158,15 +158,20 @@ def write(path: Path, keys: Mapping[str, Key]) -> None:
     before = path.stat() if path.exists() else None
     aside = path.with_name(path.name + ".new")
     aside.unlink(missing_ok=True)
-    with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        if before is not None:
-            os.fchown(file.fileno(), before.st_uid, before.st_gid)
-            os.fchmod(file.fileno(), stat.S_IMODE(before.st_mode))
-        json.dump(document, file, indent=2, ensure_ascii=False)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(path)
+    try:
+        with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            if before is not None:
+                os.fchown(file.fileno(), before.st_uid, before.st_gid)
+                os.fchmod(file.fileno(), stat.S_IMODE(before.st_mode))
+            json.dump(document, file, indent=2, ensure_ascii=False)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+    except OSError as error:
+        aside.unlink(missing_ok=True)
+        # What fails on an open file, as on a full disk, does not say which one.
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def _entry(key: Key) -> dict[str, Any]:

@@ -141,6 +141,9 @@ def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="file"):
         VoiceStore(tmp_path / "file")
+    (tmp_path / "blocked" / "voices.sqlite3").mkdir(parents=True)
+    with pytest.raises(StoreError, match=r"blocked.*must be able to write there"):
+        VoiceStore(tmp_path / "blocked")
     with sqlite3.connect(tmp_path / "voices.sqlite3") as rows:
         rows.execute("PRAGMA user_version = 99")
     with pytest.raises(StoreError, match="another version"):

@@ -3,6 +3,8 @@
 import contextlib
 import json
 import os
+import re
+import resource
 import stat
 import subprocess
 import sys
@@ -94,6 +96,21 @@ def test_a_key_is_long_and_never_stored(file: Path, capsys: pytest.CaptureFixtur
         assert "from 1 to 36500" in capsys.readouterr().err
     assert main(["keys", "add", "x", "--keys", str(file), "--grants", "speak,fly"]) == 1
     assert "fly" in capsys.readouterr().err
+
+
+def test_a_file_that_cannot_be_written_stays_as_it_was_and_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    with keys.changing(path) as held:
+        held["anna"] = Key("anna", keys.digest("a key"))
+    before, usual = path.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, usual[1]))
+    try:
+        with pytest.raises(OSError, match=re.escape(str(path))), keys.changing(path) as held:
+            held["bob"] = Key("bob", keys.digest("another"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    assert path.read_bytes() == before
+    assert {each.name for each in tmp_path.iterdir()} == {"keys.json", "keys.json.lock"}
 
 
 def test_keys_added_at_the_same_time_are_all_there(file: Path) -> None:
