@@ -10,6 +10,7 @@ import pytest
 
 from oscine_engine.errors import InternalError, InvalidInput
 from oscine_service.event_loop import new_event_loop
+from oscine_service.voices import frames
 from oscine_service.voices.worker import Worker, _exchange
 
 
@@ -41,6 +42,18 @@ def test_what_a_decoder_prints_of_a_broken_file_is_in_no_log(tmp_path: Path, cap
 
     asyncio.run(ask())
     assert capfd.readouterr() == ("", "")
+
+
+def test_it_ends_quietly_when_its_service_was_killed(tmp_path: Path) -> None:
+    command = (sys.executable, "-m", "oscine_service.voices", "--store", str(tmp_path))
+    asked = frames.pack({"verb": "remove", "name": "nobody", "owner": ""})
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        process.stdin.write(asked)
+        process.stdin.flush()
+        assert process.wait(60) == 0
+        assert process.stderr.read() == b""
 
 
 def test_grpc_leaves_children_alone() -> None:

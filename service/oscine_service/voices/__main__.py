@@ -98,8 +98,12 @@ def main() -> int:
             answer = {"error": [InternalError.code, "the recording could not be read; the service's log says why"]}
         finally:
             signal.alarm(0)
-        answers.write(frames.pack(answer))
-        answers.flush()
+        try:
+            answers.write(frames.pack(answer))
+            answers.flush()
+        except BrokenPipeError:
+            # The service was killed meanwhile: it promised nobody what this has done.
+            break
     return 0
 
 
