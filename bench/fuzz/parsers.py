@@ -196,7 +196,8 @@ def _keys(stack: ExitStack) -> Draw:
 
     file = _folder(stack) / "keys.json"
     key = {"name": "a", "sha256": "0" * 64, "owner": "a", "streams": 3, "voices": ["a*"], "grants": ["speak"]}
-    whole = {"keys": [key, {**key, "name": "b", "expires": "2027-01-31T00:00:00Z", "created": "2026-01-01"}]}
+    other = {"name": "b", "sha256": "1" * 64, "expires": "2027-01-31T00:00:00Z", "created": "2026-01-01"}
+    whole = {"keys": [key, {**key, **other}]}
 
     def case(random: Random) -> Case:
         wanted: Any = whole

@@ -122,5 +122,5 @@ def test_settings_that_cannot_work_end_it_before_anything_is_loaded(model: Path,
         text=True,
         timeout=PATIENCE_S,
     )
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "oscine: --tls-key is missing: TLS needs a certificate and its key\n"
