@@ -45,6 +45,7 @@ RESULT = {
 }
 
 
+@pytest.mark.slow
 def test_it_runs_and_errors_stay_within_their_bounds(tmp_path: Path) -> None:
     out = tmp_path / "new" / "precision.json"
     chosen = ("--tiny", "--precision", "float16,float8", "--only", "memory,logits,errors,speed,products")

@@ -196,6 +196,7 @@ def test_it_measures_a_service(tmp_path: Path) -> None:
     assert "segment_ratio" in by_row["k10 long c1"]
 
 
+@pytest.mark.slow
 def test_a_draft_is_served_with_guesses_or_without(tmp_path: Path) -> None:
     out = tmp_path / "serve.jsonl"
     command = [sys.executable, "-m", "bench.serve", "--model", "tiny", "--max-streams", "2", "--out", str(out)]

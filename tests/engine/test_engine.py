@@ -31,7 +31,8 @@ from oscine_engine.session_states import State
 from oscine_engine.text.tokenizer import Tokenizer
 
 TEXT = "Good morning, dear friend. It rains."
-LONG = "This goes on and on, as long as anybody cares to listen to it, and then some more. " * 4
+SENTENCE = "This goes on and on, as long as anybody cares to listen to it, and then some more. "
+LONG = SENTENCE * 4
 SAME = 2e-2
 FOUR = EngineSettings(max_streams=4, utilisation=math.inf)
 """Admission by count, as tests share their processors with others."""
@@ -167,8 +168,8 @@ async def test_a_seed_says_the_same_ids_again_and_again_one_by_one_and_side_by_s
 
 
 async def test_streams_cancelled_at_their_start_leave_the_others_alone(engine: Engine) -> None:
-    alone = await speak(engine, (LONG,))
-    task = asyncio.create_task(speak(engine, (LONG,)))
+    alone = await speak(engine, (SENTENCE * 2,))
+    task = asyncio.create_task(speak(engine, (SENTENCE * 2,)))
     draw = random.Random(1)
     cancelled = 0
     while not task.done():

@@ -121,6 +121,7 @@ async def test_ids_are_drawn_as_asked_and_so_again(service: Service) -> None:
         np.testing.assert_allclose(again, told, atol=1e-4)
 
 
+@pytest.mark.slow
 async def test_a_recording_is_spoken_after_through_an_engine_process() -> None:
     """The embedded voice after its own speech, with and without its words."""
     limits = Limits()

@@ -164,6 +164,7 @@ async def test_more_streams_than_fit_are_refused_with_a_hint(service: Service) -
     await service.idle()
 
 
+@pytest.mark.slow
 async def test_a_slow_reader_holds_the_engine_back(service: Service) -> None:
     call = service.speech.Synthesize(iter([audio(encoding=pb.ENCODING_PCM16), *text(LONG * 4)]))
     assert (await call.read()).HasField("started")

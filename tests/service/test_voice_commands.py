@@ -17,6 +17,7 @@ from oscine_engine.engine import Engine, EngineSettings
 from oscine_engine.errors import StoreError, UnknownVoice
 from oscine_engine.events import Audio, Done, Mode, SessionRequest
 from oscine_engine.voices.store import VoiceStore
+from oscine_service.cli.main import main
 from oscine_service.unit.front import unit
 
 TEXT = "The morning train to the coast was late again, so we walked along the river."
@@ -85,7 +86,9 @@ async def test_a_voice_is_added_spoken_in_exported_and_removed(recording: Path, 
     assert (imported.returncode, imported.stdout[:9]) == (0, "mike: en,")
 
 
-def test_what_cannot_be_done_is_said(recording: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_done_is_said(
+    recording: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     text = tmp_path / "notes.txt"
     text.write_text("not a sound")
     cases = [
@@ -100,9 +103,11 @@ def test_what_cannot_be_done_is_said(recording: Path, tmp_path: Path) -> None:
         (("remove", "nobody"), tmp_path, "no voice 'nobody'"),
     ]
     for arguments, folder, reason in cases:
-        done = oscine("voices", *arguments, folder=folder)
-        assert (done.returncode, done.stdout) == (1, ""), arguments
-        assert reason in done.stderr and done.stderr.count("\n") == 1, (arguments, done.stderr)
+        if folder is not None:
+            monkeypatch.setenv("OSCINE_VOICES", str(folder))
+        assert main(["voices", *arguments]) == 1, arguments
+        told = capsys.readouterr()
+        assert told.out == "" and reason in told.err and told.err.count("\n") == 1, (arguments, told.err)
 
 
 async def test_an_engine_process_speaks_in_the_voices_of_a_store(tmp_path: Path) -> None:

@@ -105,6 +105,7 @@ def test_steps_are_counted_as_the_engine_takes_them() -> None:
     assert replayed(spoken, 11) == ([3, 10, 12, 5], said)
 
 
+@pytest.mark.slow
 def test_a_head_learns_by_heart_and_is_measured(model: Checkpoint, work: Path) -> None:
     config = draft.shape(LM, 1, 4, 16)
     assert config.target_layer_ids == (0, 1, 2) and config.count == 3

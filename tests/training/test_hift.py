@@ -65,6 +65,7 @@ def test_crops_begin_offset_frames_before_their_wave(work: Path) -> None:
     assert set(crop.offset.tolist()) - {CONTEXT}, "some crops must begin where their clip begins"
 
 
+@pytest.mark.slow
 def test_mel_only_and_adversarial_steps_learn(work: Path) -> None:
     trainer, _ = build(work, PLAN, torch.device("cpu"), None, 1.0)
     before = {name: [p.clone() for p in update.parameters] for name, update in trainer.updates.items()}

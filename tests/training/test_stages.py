@@ -63,6 +63,7 @@ def test_own_ids_replace_speech_alone_by_what_the_model_says() -> None:
     assert (rows[0] == codes[0]).all() and (rows[1, 3:] == said[3:]).all()
 
 
+@pytest.mark.slow
 def test_lm_is_judged_after_its_own_words_and_splices_where_words_are_known(
     work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,6 +107,7 @@ def test_rounds_differ_and_a_weight_adds_spliced_utterances_of_its_language_alon
     assert more["en"] == pytest.approx(plain["en"], rel=0.15)
 
 
+@pytest.mark.slow
 def test_own_histories_outside_of_the_step_train_as_well(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lm, "sample", lambda *_: None)
     stage = Stage("lm", work, 60, max_steps=100, warmup_steps=40, log_steps=10)
@@ -121,6 +123,7 @@ def test_a_weight_is_a_language_and_a_factor(argument: str) -> None:
         lm.weighted(argument)
 
 
+@pytest.mark.slow
 def test_flow_learns_and_exports(work: Path) -> None:
     stage = Stage("flow", work, 60, max_steps=150, warmup_steps=20)
     flow.fit(stage, torch.device("cpu"), 128, 0)
