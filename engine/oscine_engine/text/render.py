@@ -84,17 +84,15 @@ class PhoneRenderer:
                     self._pause = max(self._pause, mark, key=lambda pause: _STRENGTH[pause])
                 return ids
             case Spoken.WORD:
-                return self._close_han() + self._english(item.text, pronounce(item.text, self._before))
+                return self._english(item.text, pronounce(item.text, self._before))
             case Spoken.LETTERS:
-                return self._close_han() + self._english(item.text, spell(item.text))
+                return self._english(item.text, spell(item.text))
             case Spoken.MARK:
                 return self._mark(item.text)
             case Spoken.OTHER if item.text[0] in "0123456789":
                 # Its digits at least can be said of a text in a script that has no marks.
-                ids = self._close_han()
-                for word in (read_number(item.text) or by_digit(item.text)).replace(",", "").split():
-                    ids += self._english(word, pronounce(word))
-                return ids
+                words = (read_number(item.text) or by_digit(item.text)).replace(",", "").split()
+                return [number for word in words for number in self._english(word, pronounce(word))]
             case _:
                 self._blank = True
                 return []
@@ -110,7 +108,10 @@ class PhoneRenderer:
         return ids
 
     def _english(self, word: str, sounds: list[Phones]) -> list[int]:
-        ids: list[int] = []
+        if not sounds:
+            # A lone accent, say: Chinese words are looked for across what is not said.
+            return []
+        ids = self._close_han()
         for spoken in sounds:
             ids += self._lead("en")
             ids += [self._tokenizer.id(f"[{phone}]") for phone in spoken]

@@ -136,6 +136,7 @@ def test_any_split_gives_the_same_words(parts: list[str]) -> None:
 @given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=10))
 @example(["3", "儿"])
 @example(["重", " ", "庆", "[breath]", "我们"])
+@example(["行", "\u0301", "行"])
 def test_the_sounds_are_those_that_the_model_is_given(parts: list[str]) -> None:
     text = "".join(parts)
     marks = added_tokens()
