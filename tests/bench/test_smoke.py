@@ -12,6 +12,7 @@ import pytest
 
 from bench.__main__ import main
 
+pytestmark = pytest.mark.filterwarnings("ignore:'bench.* found in sys.modules:RuntimeWarning")
 NAMES = ("growth", "soak", "load", "feed")
 
 
@@ -36,7 +37,6 @@ def told(*arguments: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     return status, capsys.readouterr().out
 
 
-@pytest.mark.filterwarnings("ignore:'bench.* found in sys.modules:RuntimeWarning")
 @pytest.mark.parametrize("name", [*NAMES, "chaos", "hop", "parity", "resynthesis"])
 def test_help_names_the_keys_and_the_list_names_the_command(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
