@@ -311,7 +311,9 @@ def test_a_player_gets_the_samples_and_may_fail(model: Path, tmp_path: Path) -> 
     assert failed.stderr.decode().splitlines()[-1].startswith("oscine: aplay stopped playing (status 3)")
 
 
-@pytest.mark.parametrize("how", [(), ("--in-process",)], ids=["unit", "in process"])
+@pytest.mark.parametrize(
+    "how", [pytest.param((), id="unit"), pytest.param(("--in-process",), id="in process", marks=pytest.mark.slow)]
+)
 def test_serving_ends_after_the_call_that_runs(model: Path, how: tuple[str, ...]) -> None:
     with start("serve", "--port", "0", "--model", model, *how) as process:
         assert process.stdout is not None
