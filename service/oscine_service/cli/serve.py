@@ -11,7 +11,7 @@ from oscine_codecs import opus
 from oscine_codecs.errors import CodecMissing
 from oscine_engine.front import Front
 from oscine_service import assembled
-from oscine_service.cli.early import STOPPED_EARLY, heeded
+from oscine_service.cli.early import STOPPED_EARLY
 from oscine_service.cli.telling import tell
 from oscine_service.compat.riva import Riva
 from oscine_service.config import parse
@@ -24,6 +24,7 @@ from oscine_service.grpc.server import check_address, serving
 from oscine_service.grpc.voices import VoiceService
 from oscine_service.http.server import serving as http_serving
 from oscine_service.limits import Limits
+from oscine_service.signals import heeded
 from oscine_service.storage import places
 from oscine_service.systemd import Manager
 from oscine_service.telephony import audiosocket

@@ -7,7 +7,6 @@ start it. Ends when its standard input closes.
 import argparse
 import os
 import random
-import signal
 import sys
 import threading
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from oscine_engine.errors import StoreError
 from oscine_service.observe import logs
+from oscine_service.signals import leave_to_service
 from oscine_service.storage import address, reports
 from oscine_service.storage.bucket import opened
 from oscine_service.storage.copy import Copy
@@ -36,8 +36,7 @@ def main() -> int:
     parser.add_argument("--log-level", default="WARNING")
     parser.add_argument("--log-format", choices=["text", "json"], default="text")
     options = parser.parse_args()
-    for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(name, signal.SIG_IGN)
+    leave_to_service()
     threading.Thread(target=_end_with_service, name="oscine-parent", daemon=True).start()
     logs.set_up(options.log_level, options.log_format)
     # Calls come first.

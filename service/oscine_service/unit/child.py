@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from oscine_service.observe import logs
+from oscine_service.signals import leave_to_service
 
 if TYPE_CHECKING:
     from oscine_engine.runtime.device import Device
@@ -65,8 +66,7 @@ def run(options: argparse.Namespace, load: "Callable[[], Device]") -> NoReturn:
     `load` is called when this process is sure to end with its service, and imports what is slow to import. What it
     raises of the engine's errors the service is told.
     """
-    for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(name, signal.SIG_IGN)
+    leave_to_service()
     _die_with(options.parent)
     faulthandler.enable()
     logs.set_up(options.log_level, options.log_format)

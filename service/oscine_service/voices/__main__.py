@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING
 
 from oscine_codecs.errors import CodecError
 from oscine_engine.errors import InternalError, InvalidInput, OscineError
+from oscine_service.signals import leave_to_service
 from oscine_service.voices import frames
 from oscine_service.voices.library import MAX_AUDIO_BYTES, MAX_AUDIO_S
 
@@ -75,8 +76,7 @@ def main() -> int:
     parser.add_argument("--source", help="what the store is a copy of")
     parser.add_argument("--model", type=Path)
     options = parser.parse_args()
-    for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(name, signal.SIG_IGN)
+    leave_to_service()
     # Calls come first: recordings are read with what they leave of the machine.
     os.nice(10)
     asks, answers = _own_pipes()
