@@ -30,28 +30,17 @@ def answering(answer: Callable[[socket.socket], object]) -> Iterator[str]:
         thread.join()
 
 
-def test_an_answer_without_an_end_is_not_waited_for() -> None:
+@pytest.mark.parametrize(("begun", "goes_on"), [(HEAD, b"a"), (HEAD[:-2], b"a: b\r\n")], ids=["body", "headers"])
+def test_an_answer_without_an_end_is_not_waited_for(begun: bytes, goes_on: bytes) -> None:
     def slowly(connection: socket.socket) -> None:
-        connection.sendall(HEAD)
+        connection.sendall(begun)
         pause = threading.Event()
         while True:
-            connection.sendall(b"a")
+            connection.sendall(goes_on)
             pause.wait(0.02)
 
     with answering(slowly) as address, pytest.raises(TimeoutError, match="does not end"):
         asking.get(address, "/metrics", patience_s=0.2)
-
-
-def test_headers_without_an_end_are_not_waited_for() -> None:
-    def slowly(connection: socket.socket) -> None:
-        connection.sendall(HEAD[:-2])
-        pause = threading.Event()
-        while True:
-            connection.sendall(b"a: b\r\n")
-            pause.wait(0.05)
-
-    with answering(slowly) as address, pytest.raises(TimeoutError, match="does not end"):
-        asking.get(address, "/readyz", patience_s=0.2)
 
 
 def test_no_more_is_read_than_is_wanted() -> None:

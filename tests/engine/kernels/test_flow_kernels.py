@@ -39,7 +39,10 @@ def test_input_rows(dtype: torch.dtype) -> None:
 
 
 @types
-@pytest.mark.parametrize(("dim", "groups", "taps", "chunk"), [(8, 2, 31, 50), (48, 3, 5, 7)])
+@pytest.mark.parametrize(
+    ("dim", "groups", "taps", "chunk"),
+    [(8, 2, 31, 50), (48, 3, 5, 7), pytest.param(32, 8, 31, 50, marks=pytest.mark.slow)],
+)
 def test_position_convolutions(dim: int, groups: int, taps: int, chunk: int, dtype: torch.dtype) -> None:
     from oscine_engine.runtime.kernels import flow_triton
 
@@ -118,7 +121,9 @@ def test_sizes_that_tiles_do_not_fill_are_left_to_torch() -> None:
 
 @types
 @pytest.mark.parametrize("splits", [1, 3, pytest.param(8, marks=pytest.mark.slow)])
-@pytest.mark.parametrize(("heads", "width", "chunk"), [(3, 8, 20), (2, 64, 6)])
+@pytest.mark.parametrize(
+    ("heads", "width", "chunk"), [(3, 8, 20), (2, 64, 6), pytest.param(3, 8, 50, marks=pytest.mark.slow)]
+)
 def test_attention_over_pages(heads: int, width: int, chunk: int, splits: int, dtype: torch.dtype) -> None:
     """Streams with much, little and no past, a short last chunk, and a row that only fills up the batch."""
     from oscine_engine.runtime.kernels import flow_triton
